@@ -1,0 +1,1 @@
+"""Plugins: hook specifications, discovery, isolation, and what plugins offer. No torch."""

@@ -1,0 +1,1 @@
+"""Pretraining, finetuning, critics and replay. Imports torch; nothing below this room does."""
