@@ -17,5 +17,5 @@ def generator(seed: int, *path: str | int) -> np.random.Generator:
 
 
 def integer(seed: int, *path: str | int) -> int:
-    """A 63-bit seed for generators that want an integer (torch, a simulator's reset)."""
-    return int(sequence(seed, *path).generate_state(1, np.uint64)[0] >> np.uint64(1))
+    """A 32-bit seed for what wants an integer: torch, or a simulator's reset."""
+    return int(sequence(seed, *path).generate_state(1, np.uint32)[0])
