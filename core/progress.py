@@ -5,7 +5,7 @@ Standard output stays free for results, so that `--json` prints one document and
 
 import time
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from typing import Protocol
 
 from rich.console import Console
@@ -29,14 +29,9 @@ class Reporter(Protocol):
         """Print one line."""
         ...
 
-    def bar(self, title: str, total: int) -> "_BarContext":
+    def bar(self, title: str, total: int) -> AbstractContextManager[Bar]:
         """A context that yields a Bar."""
         ...
-
-
-class _BarContext(Protocol):
-    def __enter__(self) -> Bar: ...
-    def __exit__(self, *exception: object) -> bool | None: ...
 
 
 class Silent:

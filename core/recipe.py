@@ -1,12 +1,14 @@
 """The typed configuration of a run: one section per stage, each read by that stage alone."""
 
 from collections.abc import Sequence
+from importlib.resources import files
 from pathlib import Path
 from typing import Any, Literal
 
 from pydantic import Field, PositiveFloat, PositiveInt
 
 from outrider.core.config import Choice, StrictModel, override, read_yaml, validate
+from outrider.core.errors import OutriderError
 
 
 class TaskSection(StrictModel):
@@ -208,3 +210,19 @@ def load_recipe(path: Path, assignments: Sequence[str] = ()) -> Recipe:
         for name, config in (values.get("plugins") or {}).items()
     }
     return validate(Recipe, values, path.name)
+
+
+def find_recipe(given: Path) -> Path:
+    """A recipe's file: the path itself, or a built-in recipe by its name.
+
+    Raises:
+        OutriderError: when there is neither; it lists the built-in ones.
+    """
+    if given.exists():
+        return given
+    folder = Path(str(files("outrider.configs")))
+    named = folder / f"{given.stem}.yaml"
+    if len(given.parts) <= 2 and named.is_file():
+        return named
+    known = sorted(path.stem for path in folder.glob("*.yaml"))
+    raise OutriderError("no such recipe", where=str(given), fix=f"Built in: {', '.join(known)}.")

@@ -1,0 +1,1 @@
+"""Demonstrations: the episode store, readers of other formats, windows, inspection."""
