@@ -1,0 +1,1 @@
+"""The DeepMind control suite: any of its tasks, by name."""

@@ -1,0 +1,1 @@
+"""The planar robots of gymnasium: hopper, walker2d, halfcheetah, version 5."""

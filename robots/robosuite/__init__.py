@@ -1,0 +1,1 @@
+"""robosuite: Lift, PickPlaceCan and NutAssemblySquare with a Panda arm, and scripted experts."""
