@@ -81,6 +81,10 @@ class ChunkPolicy(Protocol):
 class TrainablePolicy(ChunkPolicy, Protocol):
     """A policy that can be pretrained on demonstrations."""
 
+    def initialize(self, generator: torch.Generator) -> None:
+        """Draw fresh weights."""
+        ...
+
     def fit_normalizer(self, observation: Float, action: Float) -> None:
         """Set the normalisers from all steps of the data, (T, O) and (T, A), physical units."""
         ...

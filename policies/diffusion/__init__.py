@@ -1,0 +1,1 @@
+"""Diffusion policy: a denoiser conditioned on the observation, sampled with DDIM."""
