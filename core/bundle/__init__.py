@@ -1,0 +1,1 @@
+"""The policy bundle: one verifiable file. numpy and the standard library; no torch."""

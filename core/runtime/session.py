@@ -1,0 +1,146 @@
+"""ONNX Runtime behind a face that refuses to fall back in silence."""
+
+from typing import Any
+
+import numpy as np
+
+from outrider.core.errors import CheckFailed, MissingDependency, OutriderError, nearest
+from outrider.core.types import Float
+
+PROVIDERS = {
+    "cpu": "CPUExecutionProvider",
+    "cuda": "CUDAExecutionProvider",
+    "tensorrt": "TensorrtExecutionProvider",
+}
+INPUTS, OUTPUT = ("observation", "noise"), "action"
+
+
+class Session:
+    """One graph on one execution provider, with buffers that are allocated once.
+
+    Args:
+        graph: serialised ONNX model.
+        provider: `cpu`, `cuda` or `tensorrt`. If it is not the active one once the session
+            exists, that is an error: ONNX Runtime itself would go on on the CPU.
+        threads: of one inference. One is fastest for small networks, and leaves the other cores
+            to the robot's software.
+
+    Raises:
+        MissingDependency: when ONNX Runtime is not installed.
+        OutriderError: when the provider is unknown or inactive, or the graph cannot be loaded.
+    """
+
+    def __init__(self, graph: bytes, provider: str = "cpu", threads: int = 1) -> None:
+        self._runtime = _onnxruntime()
+        if provider not in PROVIDERS:
+            raise OutriderError(
+                f"unknown execution provider {provider!r}", fix=nearest(provider, list(PROVIDERS))
+            )
+        self.provider = provider
+        self._session = self._open(graph, threads)
+        active = self._session.get_providers()
+        if PROVIDERS[provider] not in active:
+            raise OutriderError(
+                f"asked for {PROVIDERS[provider]}, but active is {', '.join(active)}",
+                where="execution provider",
+                fix="Install outrider[gpu] and the driver's libraries, or say --provider cpu.",
+            )
+        self.inputs = {node.name: _shape(node.shape) for node in self._session.get_inputs()}
+        self.outputs = {node.name: _shape(node.shape) for node in self._session.get_outputs()}
+        self.metadata: dict[str, str] = self._session.get_modelmeta().custom_metadata_map
+        if set(self.inputs) != set(INPUTS) or set(self.outputs) != {OUTPUT}:
+            raise OutriderError(
+                f"the graph takes {sorted(self.inputs)} and gives {sorted(self.outputs)}; "
+                f"expected {sorted(INPUTS)} and {[OUTPUT]}",
+                where="policy graph",
+            )
+        self._bound: _Buffers | None = None
+
+    def _open(self, graph: bytes, threads: int) -> Any:
+        options = self._runtime.SessionOptions()
+        options.intra_op_num_threads = threads
+        options.inter_op_num_threads = 1
+        options.log_severity_level = 4  # the checks below say what matters, in one line
+        options.add_session_config_entry("session.intra_op.allow_spinning", "0")
+        wanted = [PROVIDERS[self.provider]]
+        try:
+            return self._runtime.InferenceSession(graph, options, providers=wanted)
+        except Exception as error:  # ONNX Runtime raises many kinds
+            raise OutriderError(
+                f"ONNX Runtime cannot load the graph on {wanted[0]} ({error})",
+                where="policy graph",
+            ) from error
+
+    def act(self, observation: Float, noise: Float) -> Float:
+        """Observation (B, O), noise (B, H, A) -> executed chunk (B, E, A), physical units."""
+        feed = {INPUTS[0]: observation, INPUTS[1]: noise}
+        try:
+            chunk: Float = self._session.run([OUTPUT], feed)[0]
+        except Exception as error:  # ONNX Runtime raises many kinds
+            raise CheckFailed(f"inference failed ({error})", where="policy graph") from error
+        return chunk
+
+    def bind(self, observation: int, noise: tuple[int, int], action: tuple[int, int]) -> None:
+        """Allocate the buffers of `infer`: O, (H, A), (E, A)."""
+        buffers = _Buffers(
+            np.zeros((1, observation), np.float32),
+            np.zeros((1, *noise), np.float32),
+            np.zeros((1, *action), np.float32),
+            self._session.io_binding(),
+        )
+        binding = buffers.binding
+        if self.provider == "cpu":
+            make = self._runtime.OrtValue.ortvalue_from_numpy
+            binding.bind_ortvalue_input(INPUTS[0], make(buffers.observation))
+            binding.bind_ortvalue_input(INPUTS[1], make(buffers.noise))
+            binding.bind_ortvalue_output(OUTPUT, make(buffers.action))
+            buffers.in_place = True
+        self._bound = buffers
+
+    def infer(self, observation: Float, noise: Float) -> Float:
+        """Observation (O,), noise (H, A) -> chunk (E, A), in a buffer that the next call reuses.
+
+        On the CPU nothing is allocated: inputs and output stay where ONNX Runtime reads and
+        writes them.
+        """
+        buffers = self._bound
+        if buffers is None:
+            raise OutriderError("bind the buffers before infer", where="Session")
+        buffers.observation[0] = observation
+        buffers.noise[0] = noise
+        if buffers.in_place:
+            self._session.run_with_iobinding(buffers.binding)
+        else:
+            buffers.action[:] = self.act(buffers.observation, buffers.noise)
+        chunk: Float = buffers.action[0]
+        return chunk
+
+
+class _Buffers:
+    def __init__(self, observation: Float, noise: Float, action: Float, binding: Any) -> None:
+        self.observation, self.noise, self.action = observation, noise, action
+        self.binding = binding
+        self.in_place = False
+
+
+def _shape(shape: list[Any]) -> list[int | None]:
+    return [size if isinstance(size, int) else None for size in shape]
+
+
+def _onnxruntime() -> Any:
+    try:
+        import onnxruntime  # type: ignore[import-untyped]
+    except ImportError as error:
+        raise MissingDependency("onnxruntime", "cpu", "running a policy") from error
+    if not hasattr(onnxruntime, "InferenceSession"):
+        raise OutriderError(
+            "the package onnxruntime is broken: its CPU and GPU editions overwrite each other",
+            where="onnxruntime",
+            fix="Uninstall both and install one: outrider[cpu] or outrider[gpu].",
+        )
+    return onnxruntime
+
+
+def runtime_version() -> str:
+    """Version of ONNX Runtime."""
+    return str(_onnxruntime().__version__)

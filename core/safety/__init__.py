@@ -1,0 +1,1 @@
+"""Command filters: what stands between a policy and a robot. numpy only."""
