@@ -11,11 +11,10 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated, Any
 
-import click
 import typer
 from typer.core import TyperGroup
 
-from outrider.core.cli.common import Settings
+from outrider.core.cli.common import Settings, plugin_command
 from outrider.core.errors import OutriderError
 
 VERBS = {
@@ -35,24 +34,26 @@ VERBS = {
 
 
 class LazyVerbs(TyperGroup):
-    """Imports a verb's module only when the verb is called or its own help is asked for."""
+    """Imports a verb's module only when the verb is called or its own help is asked for.
 
-    def list_commands(self, ctx: click.Context) -> list[str]:
+    The arguments are those of click, which typer carries inside; they stay untyped here because
+    where it carries them differs between typer's releases.
+    """
+
+    def list_commands(self, ctx: Any) -> list[str]:
         """Names in the order of the road."""
         return list(VERBS)
 
-    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
-        """The verb's own command, or one that a plugin offers."""
+    def get_command(self, ctx: Any, cmd_name: str) -> Any:
+        """The verb's own command, or one that a plugin offers, or None."""
         if cmd_name not in VERBS:
-            from outrider.core.cli.common import plugin_command
-
             return plugin_command(ctx, cmd_name)
         module = importlib.import_module(f"outrider.core.cli.{cmd_name}")
         command = typer.main.get_command(module.app)
         command.name = cmd_name
         return command
 
-    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+    def format_commands(self, ctx: Any, formatter: Any) -> None:
         """List the verbs without importing them."""
         with formatter.section("Verbs"):
             formatter.write_dl(list(VERBS.items()))
@@ -94,31 +95,26 @@ def run(arguments: list[str]) -> int:
     debug = "--debug" in arguments
     try:
         result: Any = app(arguments, prog_name="outrider", standalone_mode=False)
-        return result if isinstance(result, int) else 0
-    except click.exceptions.Exit as error:
-        return error.exit_code
-    except click.ClickException as error:
-        error.show()
-        return 2
-    except click.Abort:
-        _complain("interrupted; finished stages and the last checkpoint are kept")
-        return 130
     except OutriderError as error:
         if debug:
             raise
-        _complain(str(error))
-        return error.exit_code
+        return _complain(str(error), error.exit_code)
+    except (KeyboardInterrupt, typer.Abort):
+        return _complain("interrupted; finished stages and the last checkpoint are kept", 130)
     except BrokenPipeError:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 0
     except Exception as error:
+        if hasattr(error, "show") and hasattr(error, "exit_code"):  # click's usage errors
+            error.show()
+            return 2
         if debug:
             raise
-        _complain(
-            f"unexpected {type(error).__name__}: {error}. Run again with --debug to see where"
-        )
-        return 2
+        what = f"unexpected {type(error).__name__}: {error}"
+        return _complain(f"{what}. Run again with --debug to see where", 2)
+    return result if isinstance(result, int) else 0
 
 
-def _complain(text: str) -> None:
+def _complain(text: str, exit_code: int) -> int:
     sys.stderr.write(f"outrider: {' '.join(text.split())}\n")
+    return exit_code

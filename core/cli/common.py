@@ -6,7 +6,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
-import click
 import typer
 from rich.console import Console
 
@@ -15,6 +14,14 @@ if TYPE_CHECKING:
 
 JsonOption = Annotated[
     bool, typer.Option("--json", help="Print one JSON document on standard output.")
+]
+
+ProviderOption = Annotated[
+    str, typer.Option("--provider", help="Execution provider: cpu, cuda or tensorrt.")
+]
+SetOption = Annotated[
+    list[str] | None,
+    typer.Option("--set", help="Override one value of the recipe: --set finetune.env_steps=1000."),
 ]
 
 
@@ -27,7 +34,7 @@ class Settings:
     without: frozenset[str] = frozenset()
 
 
-def host_of(ctx: click.Context) -> "Host":
+def host_of(ctx: Any) -> "Host":
     """Discover the plugins, once per process and call."""
     from outrider.core.host.host import Host
 
@@ -35,7 +42,7 @@ def host_of(ctx: click.Context) -> "Host":
     return Host.discover(plugin_path=settings.plugin_path, without=settings.without)
 
 
-def plugin_command(ctx: click.Context, name: str) -> click.Command | None:
+def plugin_command(ctx: Any, name: str) -> Any:
     """A verb that a plugin offers, or None."""
     offered = host_of(ctx).offers("commands").get(name)
     if offered is None:
