@@ -6,7 +6,7 @@ validated by the provider's own config type, which lives beside the code that it
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, TypeVar, get_args
 
 import yaml
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
@@ -14,6 +14,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_valida
 from outrider.core.errors import OutriderError, nearest
 
 MAX_CONFIG_BYTES = 1024 * 1024
+MAX_SHOWN = 80
 
 
 class StrictModel(BaseModel):
@@ -81,18 +82,32 @@ def validate(model: type[M], values: Mapping[str, Any], where: str) -> M:
             raise OutriderError(
                 "unknown key", where=place, fix=nearest(str(first["loc"][-1]), options)
             ) from error
-        got = "" if first["type"] == "missing" else f" (got {first['input']!r})"
+        got = "" if first["type"] == "missing" else f" (got {_short(first['input'])})"
         raise OutriderError(first["msg"].lower() + got, where=place) from error
 
 
 def _keys_at(model: type[BaseModel], path: Sequence[Any]) -> list[str]:
+    """Valid keys of the section at `path`, through optional sections."""
     for part in path:
         info = model.model_fields.get(str(part))
-        inner = info.annotation if info else None
-        if not (isinstance(inner, type) and issubclass(inner, BaseModel)):
+        inner = [t for t in _alternatives(info.annotation if info else None) if _is_model(t)]
+        if not inner:
             return []
-        model = inner
+        model = inner[0]
     return list(model.model_fields)
+
+
+def _alternatives(annotation: Any) -> tuple[Any, ...]:
+    return get_args(annotation) or (annotation,)
+
+
+def _is_model(kind: Any) -> bool:
+    return isinstance(kind, type) and issubclass(kind, BaseModel)
+
+
+def _short(value: Any) -> str:
+    text = repr(value)
+    return text if len(text) <= MAX_SHOWN else f"{text[: MAX_SHOWN - 3]}..."
 
 
 def read_yaml(path: Path) -> dict[str, Any]:

@@ -57,7 +57,8 @@ class PretrainSection(StrictModel):
         ema: the averaged weights move by this share at every step (0.005 means a decay of 0.995).
         checkpoint_every: steps between checkpoints.
         log_every: steps between lines of metrics.
-        threads: torch threads.
+        threads: torch threads. Networks are small: a second thread gains little on an idle machine
+            and loses much on a busy one.
     """
 
     steps: PositiveInt = 3000
@@ -68,7 +69,7 @@ class PretrainSection(StrictModel):
     ema: float = Field(default=0.005, gt=0, le=1)
     checkpoint_every: PositiveInt = 1000
     log_every: PositiveInt = 100
-    threads: PositiveInt = 2
+    threads: PositiveInt = 1
 
 
 class FinetuneSection(StrictModel):
@@ -161,11 +162,15 @@ class ControlSection(StrictModel):
         episodes: how many to drive; 0 leaves the stage out.
         seed: first reset seed.
         provider: ONNX Runtime execution provider.
+        real_time: wait for each tick's deadline; off, step as fast as possible.
+        bench_s: seconds of inferences at the controller's own pace when latency is measured.
     """
 
     episodes: int = Field(default=3, ge=0)
     seed: int = 2_000_000
     provider: str = "cpu"
+    real_time: bool = True
+    bench_s: float = Field(default=5.0, ge=0)
 
 
 class Recipe(StrictModel):
@@ -212,13 +217,14 @@ def load_recipe(path: Path, assignments: Sequence[str] = ()) -> Recipe:
     return validate(Recipe, values, path.name)
 
 
-def find_recipe(given: Path) -> Path:
+def find_recipe(given: Path | str) -> Path:
     """A recipe's file: the path itself, or a built-in recipe by its name.
 
     Raises:
         OutriderError: when there is neither; it lists the built-in ones.
     """
-    if given.exists():
+    given = Path(given)
+    if given.is_file():
         return given
     folder = Path(str(files("outrider.configs")))
     named = folder / f"{given.stem}.yaml"

@@ -16,9 +16,9 @@ import numpy as np
 
 from outrider.core.bundle import stored
 from outrider.core.bundle.manifest import Manifest, Member, parse_manifest
-from outrider.core.data.tasks import task_from_json
 from outrider.core.errors import CheckFailed, OutriderError
 from outrider.core.files import write_bytes
+from outrider.core.task_json import task_from_json
 from outrider.core.types import Float, TaskSpec
 
 SUFFIX = ".outrider"
@@ -31,6 +31,8 @@ MAX_ELEMENTS = 1 << 20
 
 _LIMITS = {MANIFEST: MAX_MANIFEST_BYTES, PARITY: MAX_PARITY_BYTES}
 _ARRAYS = ("action", "noise", "observation")
+_AGAIN = "Export it again."
+_UNTOUCHED = "Do not run it; fetch the bundle again from where it was published."
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,9 +92,6 @@ class Bundle:
             noise=_load("noise", files, (n, H, A), where),
             action=_load("action", files, (n, E, A), where),
         )
-
-
-_AGAIN = "Export it again."
 
 
 def write_bundle(path: Path, manifest: Manifest, members: Mapping[str, bytes]) -> Manifest:
@@ -185,9 +184,6 @@ def _check_members(where: str, manifest: Manifest, contents: Mapping[str, bytes]
             )
 
 
-_UNTOUCHED = "Do not run it; fetch the bundle again from where it was published."
-
-
 def _list(names: list[str], most: int = 5) -> str:
     shown = ", ".join(repr(name[:80]) for name in names[:most])
     return (shown + (f" and {len(names) - most} more" if len(names) > most else "")) or "none"
@@ -203,6 +199,8 @@ def _check_sizes(where: str, manifest: Manifest, task: TaskSpec) -> None:
         reasons.append(f"execute is {E}, larger than horizon, {H}")
     if max(task.observation.size, H * A) > MAX_ELEMENTS:
         reasons.append(f"an observation or a chunk has more than {MAX_ELEMENTS} numbers")
+    if task.max_steps < 1:
+        reasons.append(f"max_steps is {task.max_steps}")
     reasons += _envelope_faults(manifest.safety, A)
     if reasons:
         raise OutriderError(f"manifest.json: {reasons[0]}", where=where, fix=_AGAIN)

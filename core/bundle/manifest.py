@@ -10,6 +10,7 @@ from outrider.core.config import StrictModel, validate
 from outrider.core.errors import OutriderError
 
 SCHEMA_VERSION = 1
+_FIX = "Copy or export the bundle again."
 
 
 class Member(StrictModel):
@@ -132,9 +133,6 @@ def parse_manifest(content: bytes, where: str) -> Manifest:
     except OutriderError as error:
         what = f"{_short(error.where)}: {_short(error.what)}"
         raise OutriderError(what, where=where, fix=_short(error.fix or _FIX)) from error
-
-
-_FIX = "Copy or export the bundle again."
 
 
 def _short(text: object, most: int = 200) -> str:

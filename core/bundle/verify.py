@@ -1,17 +1,23 @@
 """Parity re-proved on the device that will run the bundle, by the provider that it will use."""
 
+import hashlib
+import json
 import platform
 from dataclasses import asdict, dataclass
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 
 from outrider.core.bundle.archive import Bundle, ParityVectors
+from outrider.core.bundle.session import Session, runtime_version
 from outrider.core.errors import CheckFailed, OutriderError
-from outrider.core.runtime.session import Session, runtime_version
-from outrider.core.types import Float
+from outrider.core.task_json import task_to_json
+from outrider.core.types import Float, TaskSpec
 
 MIN_VECTORS = 100
+ONE_BY_ONE = 8
+"""Rows that are inferred alone as well: a graph must not care who shares its batch."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,6 +85,7 @@ def verify(bundle: Bundle, provider: str = "cpu", threads: int = 1) -> Certifica
     Raises:
         OutriderError: when the provider is not active, the graph cannot be loaded, or the bundle
             holds too few recorded observations to prove anything.
+        CheckFailed: when an inference fails. What only fails to agree is told by the certificate.
     """
     vectors = bundle.parity()
     if len(vectors.observation) < MIN_VECTORS:
@@ -92,12 +99,30 @@ def verify(bundle: Bundle, provider: str = "cpu", threads: int = 1) -> Certifica
     if failures:
         return _certificate(bundle, session, vectors, failures, None, np.nan)
     answer = session.act(vectors.observation, vectors.noise)
-    single = np.concatenate(
-        [session.act(vectors.observation[i : i + 1], vectors.noise[i : i + 1]) for i in range(8)]
-    )
-    scale = np.asarray(bundle.manifest.action_scale, np.float64)
-    batch_error = float((np.abs(single.astype(np.float64) - answer[:8]) / scale).max())
+    if answer.shape != vectors.action.shape:
+        failure = f"the graph gives actions {answer.shape}, recorded were {vectors.action.shape}"
+        return _certificate(bundle, session, vectors, (failure,), None, np.nan)
+    single = _one_by_one(session, vectors)
+    batch_error = _worst(single, answer[: len(single)], bundle)
     return _certificate(bundle, session, vectors, (), answer, batch_error)
+
+
+def _one_by_one(session: Session, vectors: ParityVectors) -> Float:
+    """The first answers (m, E, A) again, each from a batch of its own."""
+    rows = range(min(ONE_BY_ONE, len(vectors.observation)))
+    answers = [session.act(vectors.observation[i : i + 1], vectors.noise[i : i + 1]) for i in rows]
+    return np.concatenate(answers)
+
+
+def _errors(found: Float, expected: Float) -> npt.NDArray[np.float64]:
+    """Absolute differences (n, E, A), physical units; NaN where an answer is not finite."""
+    with np.errstate(invalid="ignore"):
+        return np.abs(found.astype(np.float64) - expected)
+
+
+def _worst(found: Float, expected: Float, bundle: Bundle) -> float:
+    scale = np.asarray(bundle.manifest.action_scale, np.float64)
+    return float((_errors(found, expected) / scale).max())
 
 
 def contract_failures(bundle: Bundle, session: Session) -> tuple[str, ...]:
@@ -114,18 +139,37 @@ def contract_failures(bundle: Bundle, session: Session) -> tuple[str, ...]:
     declared = {**manifest.graph.inputs, **manifest.graph.outputs}
     if declared != found:
         failures.append("the manifest declares other shapes than the graph has")
-    for key, value in contract_metadata(manifest.name, manifest.version, task.task).items():
-        if session.metadata.get(key) != value:
-            failures.append(
-                f"the graph's metadata says {key} = {session.metadata.get(key)!r}, "
-                f"the manifest {value!r}"
-            )
-    return tuple(failures)
+    return tuple(failures + _metadata_failures(bundle, session.metadata))
 
 
-def contract_metadata(name: str, version: str, task: str) -> dict[str, str]:
-    """What the graph itself carries of the contract, so that it cannot be swapped unnoticed."""
-    return {"outrider.name": name, "outrider.version": version, "outrider.task": task}
+def _metadata_failures(bundle: Bundle, found: dict[str, str]) -> list[str]:
+    """A graph exported without the task's digest is not refused for the lack of it."""
+    manifest = bundle.manifest
+    expected = contract_metadata(manifest.name, manifest.version, bundle.task)
+    if DIGEST not in found:
+        del expected[DIGEST]
+    return [
+        f"the graph's metadata says {key} = {str(found.get(key))[:80]!r}, the manifest {value!r}"
+        for key, value in expected.items()
+        if found.get(key) != value
+    ]
+
+
+DIGEST = "outrider.task_sha256"
+
+
+def contract_metadata(name: str, version: str, task: str | TaskSpec) -> dict[str, str]:
+    """What the graph itself carries of the contract, so that it cannot be swapped unnoticed.
+
+    Given the specs and not only the task's name, a digest of them is carried too: fields in
+    another order, another unit or another rate are found by it, which parity cannot see.
+    """
+    label = task if isinstance(task, str) else task.task
+    metadata = {"outrider.name": name, "outrider.version": version, "outrider.task": label}
+    if isinstance(task, TaskSpec):
+        text = json.dumps(task_to_json(task), sort_keys=True)
+        metadata[DIGEST] = hashlib.sha256(text.encode()).hexdigest()
+    return metadata
 
 
 def _certificate(
@@ -140,7 +184,7 @@ def _certificate(
     A = bundle.task.action.size
     error = np.full((1, 1, A), np.nan)
     if answer is not None:
-        error = np.abs(answer.astype(np.float64) - vectors.action)
+        error = _errors(answer, vectors.action)
     normalized = error / np.asarray(bundle.manifest.action_scale, np.float64)
     worst, first = float(normalized.max()), float(normalized[:, 0].max())
     if answer is not None and not worst <= tolerance:  # so that NaN fails

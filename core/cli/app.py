@@ -33,6 +33,10 @@ VERBS = {
 }
 
 
+INTERRUPTED = 130
+INTERRUPTION = "interrupted; finished stages and the last checkpoint are kept"
+
+
 class LazyVerbs(TyperGroup):
     """Imports a verb's module only when the verb is called or its own help is asked for.
 
@@ -100,7 +104,7 @@ def run(arguments: list[str]) -> int:
             raise
         return _complain(str(error), error.exit_code)
     except (KeyboardInterrupt, typer.Abort):
-        return _complain("interrupted; finished stages and the last checkpoint are kept", 130)
+        return _complain(INTERRUPTION, INTERRUPTED)
     except BrokenPipeError:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 0
@@ -112,6 +116,8 @@ def run(arguments: list[str]) -> int:
             raise
         what = f"unexpected {type(error).__name__}: {error}"
         return _complain(f"{what}. Run again with --debug to see where", 2)
+    if result == INTERRUPTED:  # some releases of typer turn Ctrl-C into this status themselves
+        return _complain(INTERRUPTION, INTERRUPTED)
     return result if isinstance(result, int) else 0
 
 

@@ -1,5 +1,6 @@
 """`outrider control BUNDLE --robot URI`: the real-time loop."""
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -33,10 +34,11 @@ def control(
     _, task = parse_uri(robot)
     verify(opened, provider).require()
     simulator = _simulator(ctx, task, opened.manifest.provenance)
+    spec = replace(simulator.spec, max_steps=opened.task.max_steps)
     try:
         record = drive(
             opened,
-            SimulatedRobot(simulator, opened.task),
+            SimulatedRobot(simulator, spec),
             episodes=episodes,
             seed=seed,
             provider=provider,
@@ -55,8 +57,11 @@ def _simulator(ctx: typer.Context, task: str, provenance: dict[str, Any]) -> Any
     from outrider.core.recipe import TaskSection
     from outrider.core.simulation.build import task_of
 
-    trained = provenance.get("recipe", {}).get("task", {})
-    options = trained.get("options", {}) if trained.get("name") == task else {}
+    recipe = provenance.get("recipe")
+    trained = recipe.get("task") if isinstance(recipe, dict) else None
+    known = isinstance(trained, dict) and trained.get("name") == task
+    options = trained.get("options") if known and isinstance(trained, dict) else None
+    options = options if isinstance(options, dict) else {}
     return task_of(host_of(ctx), TaskSection(name=task, options=options)).simulator()
 
 
@@ -72,4 +77,6 @@ def _print(record: dict[str, Any]) -> None:
         f"tick p50 {tick['p50']:.2f}  p99 {tick['p99']:.2f}  p99.9 {tick['p999']:.2f}  "
         f"max {tick['max']:.2f} ms"
     )
+    if record["interrupted"]:
+        console.print("stopped by hand; the episode under way is not counted")
     console.print(f"success {record['success']:.0%} of {record['episodes']} episodes")

@@ -69,9 +69,9 @@ def collect(
 ) -> None:
     """Let the task's scripted expert play, and store the episodes that succeed."""
     from outrider.core.config import override, validate
-    from outrider.core.data import collect as stage
     from outrider.core.progress import Terminal
     from outrider.core.recipe import DemosSection, TaskSection
+    from outrider.core.runs import collect as stage
 
     if not replace:
         stage.refuse_to_overwrite(out)
@@ -107,10 +107,10 @@ def convert(
     as_json: JsonOption = False,
 ) -> None:
     """Convert a dataset to an episode store; nothing is written unless every episode fits."""
-    from outrider.core.data.collect import refuse_to_overwrite
     from outrider.core.data.readers import open_demonstrations
     from outrider.core.data.store import open_store, write_store
     from outrider.core.progress import Terminal
+    from outrider.core.runs.collect import refuse_to_overwrite
 
     if not replace:
         refuse_to_overwrite(out)

@@ -23,7 +23,7 @@ def run(
     ] = False,
     as_json: JsonOption = False,
 ) -> None:
-    """Demonstrations, pretraining, finetuning, evaluation, export, verification, control, report."""
+    """Demonstrations to a driven robot: train, evaluate, export, verify, control, report."""
     from outrider.core.progress import Terminal
     from outrider.core.recipe import find_recipe, load_recipe
     from outrider.core.runs.road import run_road

@@ -37,5 +37,5 @@ def verify(
             f"of {found.tolerance:.2g} allowed (normalised units)"
         )
         for name, error in found.field_errors.items():
-            console.print(f"  {name}: {error:.2g} in its own unit")
+            console.print(f"  {name}: {error:.2g} in its own unit", markup=False)
     found.require()

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from outrider.core.data.tasks import task_to_json
+from outrider.core.task_json import task_to_json
 from outrider.core.types import TaskSpec
 
 

@@ -22,9 +22,9 @@ import numpy.typing as npt
 
 from outrider.core.data.demonstrations import EPISODE_ARRAYS, EXTRA
 from outrider.core.data.errors import DataError
-from outrider.core.data.tasks import task_from_json, task_to_json
 from outrider.core.errors import OutriderError
 from outrider.core.files import read_json
+from outrider.core.task_json import task_from_json, task_to_json
 from outrider.core.types import TaskSpec
 
 SCHEMA = 1

@@ -21,13 +21,13 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from outrider.core.data.tasks import task_from_json, task_to_json
 from outrider.core.errors import OutriderError
 from outrider.core.evaluation.films import Film, encode_gif
 from outrider.core.evaluation.noise import EpisodeNoise
 from outrider.core.evaluation.table import CHUNK_START, EpisodeTable
 from outrider.core.files import read_json, replacing, write_bytes, write_json
 from outrider.core.host.objects import Finding, ReportSection
+from outrider.core.task_json import task_from_json, task_to_json
 from outrider.core.types import Episode
 
 SCHEMA = 1

@@ -63,8 +63,13 @@ class Caller:
         began = time.perf_counter()
         try:
             return function(*arguments)
-        except OutriderError:
-            raise
+        except OutriderError as error:  # the plugin's own words, which may not say whose they are
+            where = f"{error.where}: " if error.where else ""
+            raise OutriderError(
+                f"its {self.hook} says: {where}{error.what}",
+                where=f"plugin {self.plugin}",
+                fix=error.fix,
+            ) from error
         except Exception as error:  # a plugin may raise anything
             raise self.complain(f"raised {type(error).__name__}: {error}") from error
         finally:
@@ -154,6 +159,8 @@ class CheckedTarget:
             raise self._caller.complain(
                 f"gave a target of shape {tuple(target.shape)}, expected ({size},) or (K, {size})"
             )
+        if target.requires_grad:
+            raise self._caller.complain("gave a target with a gradient; detach it")
         if not bool(target.isfinite().all()):
             raise self._caller.complain("gave a target that is not finite")
         return target

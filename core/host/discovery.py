@@ -60,14 +60,19 @@ def find_plugins(
     """Examine every installed plugin and every loose file, in order of name.
 
     Raises:
-        OutriderError: when a path of `plugin_path` does not exist.
+        OutriderError: when a path of `plugin_path` does not exist, or `without` names nobody.
     """
     found = [*_installed(without), *_loose(plugin_path, without)]
+    names = [record.name for record in found]
+    for name in sorted(set(without) - set(names)):
+        raise OutriderError(
+            f"there is no plugin {name!r}", where="--without", fix=nearest(name, names)
+        )
     return tuple(sorted(_without_clashes(found), key=lambda record: record.name))
 
 
 def _installed(without: Collection[str]) -> Iterator[PluginRecord]:
-    for point in importlib.metadata.entry_points(group=hookspecs.GROUP):
+    for point in sorted(importlib.metadata.entry_points(group=hookspecs.GROUP), key=_precedence):
         distribution = point.dist.name if point.dist else "unknown"
         version = point.dist.version if point.dist else ""
         blank = PluginRecord(point.name, version, distribution, None, (), "disabled")
@@ -80,6 +85,12 @@ def _installed(without: Collection[str]) -> Iterator[PluginRecord]:
             yield blank.failed(f"cannot import {point.value} ({_one_line(error)})")
             continue
         yield _examine(cls, blank, point.name)
+
+
+def _precedence(point: importlib.metadata.EntryPoint) -> tuple[bool, str, str]:
+    """Built-ins first, so that nobody takes a name of theirs by standing earlier on sys.path."""
+    distribution = point.dist.name if point.dist else ""
+    return distribution != "outrider", distribution, point.name
 
 
 def _loose(plugin_path: Sequence[Path], without: Collection[str]) -> Iterator[PluginRecord]:
@@ -183,7 +194,12 @@ def _bad_hook(cls: Any) -> str:
         reason = _hook_objection(cls, name)
         if reason:
             return reason
-    return "" if marked else "it implements no hook (mark its methods with hookimpl)"
+    if not marked:
+        return "it implements no hook (mark its methods with hookimpl)"
+    for name in HOOKS:
+        if name not in marked and inspect.isroutine(getattr(cls, name, None)):
+            return f"its method {name!r} has the name of a hook but is not marked with hookimpl"
+    return ""
 
 
 def _hook_objection(cls: Any, name: str) -> str:

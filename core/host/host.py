@@ -77,7 +77,7 @@ class Host:
                 continue
             try:
                 providers = _asked(record, kind)
-            except Exception as error:  # a plugin may raise anything
+            except (Exception, SystemExit) as error:  # a plugin may raise anything
                 reason = f"its offer of {kind} raised {type(error).__name__}: {error}"
                 self._replace(record, record.failed(" ".join(reason.split())))
                 continue

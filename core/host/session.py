@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import functools
 import logging
 import re
 from collections.abc import Callable, Mapping, Sequence
@@ -29,9 +30,19 @@ from outrider.core.host.hookspecs import GATES, MAKERS, NOTICES, SINGLE_MAKERS
 from outrider.core.host.objects import Diagnostic, Planner, RunContext, Verdict
 from outrider.core.learning.types import Explorer, Hooks
 
-MAX_PART_BYTES = 256 << 20
+MAX_PARTS, MAX_PARTS_BYTES = 1000, 256 << 20
 _PART_NAME = re.compile(r"[A-Za-z0-9_-][A-Za-z0-9._-]*(/[A-Za-z0-9_-][A-Za-z0-9._-]*)*")
 _CARRIED = frozenset(MAKERS) - {"diagnostic", "bundle_parts"}  # what acts while a run learns
+_METHODS = {
+    "explorer": ("refusals", "choose"),
+    "critic_target": ("target",),
+    "critic_regularizer": ("losses",),
+    "actor_regularizer": ("losses",),
+    "gradient_transform": ("apply",),
+    "planner": ("plan",),
+    "diagnostic": ("examine",),
+}
+"""What the object of each maker must be able to do; found out at set-up, not hours later."""
 _log = logging.getLogger(__name__)
 
 C = TypeVar("C")
@@ -55,7 +66,11 @@ class PluginSession:
         self.switched_off: dict[str, str] = {}
         self.clock = Clock()
         self._drained = Clock()
-        self._stateful: dict[str, Any] = {}
+        self._stateful: dict[str, Any] = {
+            f"{name}.instance": instance
+            for name, _, instance in plugins
+            if hasattr(instance, "state_dict")
+        }
         self._generators: dict[str, np.random.Generator] = {}
 
     # Makers
@@ -77,7 +92,7 @@ class PluginSession:
         if hook in SINGLE_MAKERS and len(made) > 1:
             names = " and ".join(repr(name) for name, _ in made)
             raise OutriderError(
-                f"the plugins {names} both give a {hook}, and a run takes one",
+                f"the plugins {names} both answer the hook {hook!r}, and a run takes one answer",
                 where="plugins",
                 fix="Take one of them out of the configuration.",
             )
@@ -96,6 +111,8 @@ class PluginSession:
             OutriderError: when two plugins claim what only one can give, when an explorer cannot
                 work with the finetuner, or when a plugin raises.
         """
+        # All makers of one plugin share one generator: a second of the same seed would repeat it.
+        context_for = functools.cache(context_for)
         return Hooks(
             explorer=self._suited_explorer(context_for),
             critic_target=_only(
@@ -114,7 +131,9 @@ class PluginSession:
 
     def _suited_explorer(self, context_for: ContextFor) -> CheckedExplorer | None:
         for name, explorer in self._make("explorer", context_for):
-            checked = CheckedExplorer(explorer, Caller(name, "explorer", self.clock))
+            caller = Caller(name, "explorer", self.clock)
+            checked = CheckedExplorer(explorer, caller)
+            _require_methods(explorer, caller)
             _require_suited(name, checked, context_for(name))
             return checked
         return None
@@ -122,10 +141,12 @@ class PluginSession:
     def _made_and_wrapped(
         self, hook: str, context_for: ContextFor, checked: Callable[[Any, Caller], C]
     ) -> tuple[C, ...]:
-        return tuple(
-            checked(value, Caller(name, hook, self.clock))
-            for name, value in self._make(hook, context_for)
-        )
+        wrapped = []
+        for name, value in self._make(hook, context_for):
+            caller = Caller(name, hook, self.clock)
+            _require_methods(value, caller)
+            wrapped.append(checked(value, caller))
+        return tuple(wrapped)
 
     def planner(self, context_for: ContextFor) -> Planner | None:
         """The planner of the run, or None."""
@@ -133,10 +154,12 @@ class PluginSession:
 
     def diagnostics(self, context_for: ContextFor) -> list[tuple[str, Diagnostic]]:
         """Every diagnostic with its plugin's name."""
-        return [
-            (name, CheckedDiagnostic(value, Caller(name, "diagnostic", self.clock)))
-            for name, value in self._make("diagnostic", context_for)
-        ]
+        found: list[tuple[str, Diagnostic]] = []
+        for name, value in self._make("diagnostic", context_for):
+            caller = Caller(name, "diagnostic", self.clock)
+            _require_methods(value, caller)
+            found.append((name, CheckedDiagnostic(value, caller)))
+        return found
 
     def bundle_parts(self, context_for: ContextFor) -> dict[str, dict[str, bytes]]:
         """Plugin -> relative name -> content, names and sizes checked."""
@@ -144,13 +167,17 @@ class PluginSession:
         for name, files in self._make("bundle_parts", context_for):
             caller = Caller(name, "bundle_parts", self.clock)
             caller.require(files, Mapping)
+            if len(files) > MAX_PARTS:
+                raise caller.complain(f"gave {len(files)} files, at most {MAX_PARTS} may travel")
             for path, content in files.items():
                 if not (isinstance(path, str) and _PART_NAME.fullmatch(path)):
                     raise caller.complain(
                         f"gave a file name {path!r} that is not plain and relative"
                     )
-                if not isinstance(content, bytes) or len(content) > MAX_PART_BYTES:
-                    raise caller.complain(f"gave {path!r}, which is not bytes or above 256 MiB")
+                if not isinstance(content, bytes):
+                    raise caller.complain(f"gave {path!r}, which is not bytes")
+            if sum(map(len, files.values())) > MAX_PARTS_BYTES:
+                raise caller.complain("gave more than 256 MiB in all")
             parts[name] = dict(files)
         return parts
 
@@ -232,7 +259,7 @@ class PluginSession:
 
     def _of(self, name: str) -> Caller:
         plugin, _, hook = name.partition(".")
-        return Caller(plugin, hook, self.clock)
+        return Caller(plugin, hook, Clock())  # saving is not what a hook costs per call
 
 
 def open_session(
@@ -248,7 +275,7 @@ def open_session(
         config = validate(record.cls.Config, values, f"{where}.{record.name}")
         try:
             instance = record.cls(config)
-        except Exception as error:  # a plugin may raise anything
+        except (Exception, SystemExit) as error:  # a plugin may raise anything
             raise OutriderError(
                 f"cannot be made ({type(error).__name__}: {error})", where=f"plugin {record.name}"
             ) from error
@@ -272,6 +299,12 @@ def _bound(implementation: pluggy.HookImpl, arguments: Mapping[str, Any]) -> Cal
     """The implementation with the arguments it asks for."""
     chosen = [arguments[name] for name in implementation.argnames]
     return lambda: implementation.function(*chosen)
+
+
+def _require_methods(value: Any, caller: Caller) -> None:
+    for method in _METHODS[caller.hook]:
+        if not hasattr(value, method):
+            raise caller.complain(f"gave a {type(value).__name__} without a method {method!r}")
 
 
 def _only(made: tuple[C, ...]) -> C | None:

@@ -1,8 +1,8 @@
-"""Keep the pages of freed tensors: large arrays are mapped and unmapped at every operation else.
+"""Let the C library keep the memory of freed tensors for the next ones.
 
-glibc returns blocks above 32 MiB at most, and by default far smaller ones, to the system as soon
-as they are freed, so that each of the many megabyte-sized tensors of an update is paid for in
-page faults again. It is a setting of the process, so only command-line verbs that learn make it.
+By default glibc returns large blocks to the system as soon as they are freed, and an update makes
+and frees many tensors of some megabytes: each would pay for its pages again. This is a setting of
+the whole process, so only the command-line verbs that learn make it.
 """
 
 import ctypes

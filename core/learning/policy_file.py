@@ -10,10 +10,10 @@ from safetensors.torch import load_file, save_file
 from torch import Tensor
 
 from outrider.core.config import validate
-from outrider.core.data.tasks import task_from_json, task_to_json
 from outrider.core.errors import OutriderError
 from outrider.core.files import read_json, replacing, write_json
 from outrider.core.learning.types import ChunkPolicy, TrainablePolicy
+from outrider.core.task_json import task_from_json, task_to_json
 from outrider.core.types import TaskSpec
 
 if TYPE_CHECKING:

@@ -6,7 +6,6 @@ checkpoint holds the weights, their average, the optimiser and both random gener
 
 import math
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, cast
@@ -29,6 +28,7 @@ from outrider.core.learning.checkpoint import (
 )
 from outrider.core.learning.ema import WeightAverage
 from outrider.core.learning.logbook import Logbook
+from outrider.core.learning.threads import torch_threads
 from outrider.core.learning.types import TrainablePolicy
 from outrider.core.progress import Reporter
 from outrider.core.recipe import PretrainSection
@@ -91,7 +91,7 @@ def pretrain(
         **section.model_dump(mode="json", exclude=set(FREE_TO_CHANGE)),
         "settings": dict(settings or {}),
     }
-    with _threads(section.threads):
+    with torch_threads(section.threads):
         run = _begin(policy, demonstrations, section, seed)
         if newest is not None:
             _restore(run, newest, identity)
@@ -254,13 +254,3 @@ def _restore(run: _Run, path: Path, identity: Mapping[str, Any]) -> None:
     restore_numpy_rng(run.windows, state["windows"])
     run.noise.set_state(state["noise"])
     run.step, run.losses = int(state["step"]), [float(x) for x in state["losses"]]
-
-
-@contextmanager
-def _threads(count: int) -> Iterator[None]:
-    before = torch.get_num_threads()
-    torch.set_num_threads(count)
-    try:
-        yield
-    finally:
-        torch.set_num_threads(before)

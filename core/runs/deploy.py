@@ -48,7 +48,7 @@ def export_policy(shop: Workshop) -> Path:
     policy, spec = policy_of(shop, label), shop.spec()
     observation, noise = load_evaluation(folder.path, label).decisions(section.parity_vectors)
     vectors = ParityVectors(observation, noise, as_act(policy)(observation, noise))
-    metadata = contract_metadata(folder.bundle_name, section.version, spec.task)
+    metadata = contract_metadata(folder.bundle_name, section.version, spec)
     chunk = (policy.execute, policy.action_size)
     _, config = shop.policy_provider()
     assemble(
@@ -106,7 +106,8 @@ def verify_bundle(shop: Workshop) -> None:
 
 def bench_bundle(shop: Workshop) -> None:
     """Measure the bundle's latency on this machine."""
-    latency = bench(open_bundle(shop.folder.bundle), shop.folder.recipe.control.provider)
+    section = shop.folder.recipe.control
+    latency = bench(open_bundle(shop.folder.bundle), section.provider, spaced_s=section.bench_s)
     shop.folder.add_results({"latency_ms": latency})
 
 
@@ -124,6 +125,7 @@ def control_robot(shop: Workshop) -> ControlRecord:
                 episodes=section.episodes,
                 seed=section.seed,
                 provider=section.provider,
+                real_time=section.real_time,
                 on_tick=lambda record: bar.update(record.ticks, {"missed": record.deadline_misses}),
             )
     finally:

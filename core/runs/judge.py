@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from contextlib import closing
+
 from outrider.core import seeds
 from outrider.core.data.store import open_store
 from outrider.core.errors import OutriderError
@@ -16,6 +18,7 @@ from outrider.core.evaluation.storage import (
 )
 from outrider.core.evaluation.table import EpisodeTable, compare
 from outrider.core.learning.checkpoint import latest_checkpoint
+from outrider.core.learning.threads import torch_threads
 from outrider.core.learning.types import ChunkPolicy
 from outrider.core.runs.train import load_base, load_finetuned
 from outrider.core.runs.workshop import Workshop, as_act
@@ -28,8 +31,7 @@ def evaluate_policy(shop: Workshop, label: str) -> EpisodeTable:
     """Evaluate `base` or `finetuned` on the recipe's seeds; keeps episodes, films and results."""
     folder, section = shop.folder, shop.folder.recipe.evaluate
     policy = policy_of(shop, label)
-    fleet = shop.task.fleet(section.fleet, section.workers)
-    try:
+    with closing(shop.task.fleet(section.fleet, section.workers)) as fleet, torch_threads(1):
         table = evaluate(
             as_act(policy),
             fleet,
@@ -44,8 +46,6 @@ def evaluate_policy(shop: Workshop, label: str) -> EpisodeTable:
             reporter=shop.reporter,
             title=f"evaluate {label}",
         )
-    finally:
-        fleet.close()
     save_evaluation(folder.path, label, table)
     folder.add_results({label: table.summary()})
     compare_policies(shop)
@@ -86,18 +86,15 @@ def make_films(shop: Workshop) -> None:
     chosen = telling_episodes(tables, count)
     if not chosen:
         return
-    simulator = shop.task.simulator()
+    width, height = FILM_SIZE
     try:
-        for label, table in tables.items():
-            for index in chosen:
-                shown = film(
-                    simulator, table.episodes[index], width=FILM_SIZE[0], height=FILM_SIZE[1]
-                )
-                save_film(run, label, shown)
+        with closing(shop.task.simulator()) as simulator:
+            for label, table in tables.items():
+                for index in chosen:
+                    shown = film(simulator, table.episodes[index], width=width, height=height)
+                    save_film(run, label, shown)
     except OutriderError as error:
         shop.reporter.say(f"no films: {error}")
-    finally:
-        simulator.close()
 
 
 def telling_episodes(tables: dict[str, EpisodeTable], count: int) -> list[int]:

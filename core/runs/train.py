@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import time
 from collections.abc import Mapping
+from contextlib import closing
 from typing import TYPE_CHECKING
 
 import torch
 
 from outrider.core import seeds
-from outrider.core.data.collect import collect
 from outrider.core.data.demonstrations import Demonstrations
 from outrider.core.data.readers import load_demonstrations
 from outrider.core.data.store import open_store, write_store
@@ -23,9 +23,11 @@ from outrider.core.learning.policy_file import SavedPolicy, load_policy, save_po
 from outrider.core.learning.pretrain import pretrain
 from outrider.core.learning.replay import ReplayBuffer
 from outrider.core.learning.seeding import demonstration_fields
+from outrider.core.learning.threads import torch_threads
 from outrider.core.learning.transitions import Discounting
 from outrider.core.learning.types import ChunkPolicy, Finetuner, Hooks
 from outrider.core.recipe import FinetuneSection
+from outrider.core.runs.collect import collect
 from outrider.core.runs.workshop import Workshop
 
 if TYPE_CHECKING:
@@ -111,36 +113,33 @@ def load_base(shop: Workshop) -> SavedPolicy:
 def finetune_base(shop: Workshop, *, resume: bool) -> None:
     """Finetune the base policy in simulation, with the plugins of the run."""
     folder, section = shop.folder, _section(shop)
-    torch.set_num_threads(section.threads)
     base = load_base(shop).policy
     hooks = shop.session.hooks(shop.context_for((base.execute, base.action_size)))
     finetuner = build_finetuner(shop, base, hooks)
-    fleet = shop.task.fleet(section.fleet, section.workers)
-    try:
+    with (
+        torch_threads(section.threads),
+        closing(shop.task.fleet(section.fleet, section.workers)) as fleet,
+        Logbook(folder.path, STAGE, resume_at=_resume_step(shop) if resume else None) as book,
+        shop.reporter.bar(STAGE, section.env_steps) as bar,
+    ):
+
+        def log(step: int, values: Mapping[str, float]) -> None:
+            figures = dict(values) | shop.session.drain_timings()
+            book.write(step, figures)
+            shop.session.notify("metrics", run=folder.path, step=step, values=figures)
+
         learner = _learner(shop, base, finetuner, hooks, fleet)
-        with (
-            Logbook(folder.path, STAGE, resume_at=_resume_step(shop) if resume else None) as book,
-            shop.reporter.bar(STAGE, section.env_steps) as bar,
-        ):
-
-            def log(step: int, values: Mapping[str, float]) -> None:
-                figures = dict(values) | shop.session.drain_timings()
-                book.write(step, figures)
-                shop.session.notify("metrics", run=folder.path, step=step, values=figures)
-
-            began = time.perf_counter()
-            finetune(
-                learner,
-                section,
-                seed=folder.recipe.seed,
-                checkpoints=folder.checkpoints(STAGE),
-                log=log,
-                bar=bar,
-                resume=resume,
-            )
+        began = time.perf_counter()
+        finetune(
+            learner,
+            section,
+            seed=folder.recipe.seed,
+            checkpoints=folder.checkpoints(STAGE),
+            log=log,
+            bar=bar,
+            resume=resume,
+        )
         folder.add_results({"finetuning": _summary(learner, time.perf_counter() - began)})
-    finally:
-        fleet.close()
 
 
 def _section(shop: Workshop) -> FinetuneSection:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -11,7 +12,7 @@ from pydantic import BaseModel
 
 from outrider.core import seeds
 from outrider.core.config import validate
-from outrider.core.data.tasks import task_from_json, task_to_json
+from outrider.core.errors import OutriderError, nearest
 from outrider.core.files import read_json, write_json
 from outrider.core.host.host import Host
 from outrider.core.host.objects import FinetunerProvider, PolicyProvider, RunContext
@@ -21,6 +22,7 @@ from outrider.core.progress import Reporter
 from outrider.core.recipe import FinetuneSection, Recipe
 from outrider.core.runs.folder import RunFolder
 from outrider.core.simulation.build import BuiltTask, task_of
+from outrider.core.task_json import task_from_json, task_to_json
 from outrider.core.types import ActFunction, Float, TaskSpec
 
 if TYPE_CHECKING:
@@ -79,10 +81,15 @@ class Workshop:
         return provider.capabilities(config)
 
     def context_for(self, chunk: tuple[int, int]) -> Callable[[str], RunContext]:
-        """Contexts of the makers; each plugin's generator is its own. `chunk` is (E, A)."""
+        """Contexts of the makers, one for each plugin with a generator of its own.
+
+        Args:
+            chunk: (E, A).
+        """
         recipe, spec = self.folder.recipe, self.spec()
         section, capabilities = recipe.finetune, self.capabilities()
 
+        @functools.cache
         def context(plugin: str) -> RunContext:
             return RunContext(
                 run=self.folder.path,
@@ -104,7 +111,13 @@ def resolve(recipe: Recipe, host: Host) -> Recipe:
     Raises:
         OutriderError: naming the section, the key and what is valid there.
     """
-    family, _ = host.task(recipe.task.name)
+    family, name = host.task(recipe.task.name)
+    if name not in family.names():
+        raise OutriderError(
+            f"the family {family.family!r} has no task {name!r}",
+            where="task.name",
+            fix=nearest(name, list(family.names())),
+        )
     policy: PolicyProvider = host.provider("policies", recipe.policy.use)
     changes: dict[str, Any] = {
         "task": _filled(recipe.task, "options", family.config, "task.options"),

@@ -36,14 +36,3 @@ class SystemClock:
             time.sleep(remaining - SPIN_S)
         while time.perf_counter() < deadline:
             pass
-
-
-class LockStepClock:
-    """Real durations without waiting: deadlines are always kept, stages are still timed."""
-
-    def now(self) -> float:
-        """Seconds, monotonic."""
-        return time.perf_counter()
-
-    def sleep_until(self, deadline: float) -> None:
-        """Return at once."""

@@ -3,10 +3,12 @@
 from typing import Any
 
 from outrider.core.bundle.archive import Bundle
+from outrider.core.bundle.session import Session
 from outrider.core.errors import OutriderError
 from outrider.core.runtime.clock import Clock, SystemClock
-from outrider.core.runtime.session import Session
-from outrider.core.runtime.timing import Durations
+from outrider.core.runtime.timing import CAPACITY, Durations
+
+MAX_SPACED_S = 24 * 3600.0
 
 
 def bench(
@@ -34,10 +36,15 @@ def bench(
         and the same under `spaced`; with `provider`, `threads` and `n`.
 
     Raises:
-        OutriderError: when the provider is not active.
+        OutriderError: when the provider is not active, or a number makes no sense.
+        CheckFailed: when the graph cannot infer what the manifest promises.
     """
     if repeats < 1:
-        raise OutriderError("repeats must be at least one", where="bench")
+        raise OutriderError(f"repeats is {repeats}", where="bench", fix="Ask for one or more.")
+    if not 0 <= spaced_s <= MAX_SPACED_S:
+        raise OutriderError(
+            f"seconds is {spaced_s:g}", where="bench", fix=f"Ask for 0 to {MAX_SPACED_S:g}."
+        )
     timer = clock or SystemClock()
     vectors, graph = bundle.parity(), bundle.graph()
     began = timer.now()
@@ -54,16 +61,16 @@ def bench(
 
     for index in range(min(20, repeats)):
         one(index)
-    close = Durations(repeats)
+    close = Durations(min(repeats, CAPACITY))
     for index in range(repeats):
         close.add(one(index))
     pace = bundle.manifest.execute / bundle.task.rate_hz
-    spaced = Durations(max(1, int(spaced_s / pace)))
-    due = timer.now()
-    for index in range(int(spaced_s / pace)):
-        timer.sleep_until(due)
+    count = int(spaced_s / pace)
+    spaced = Durations(min(max(1, count), CAPACITY))
+    start = timer.now()
+    for index in range(count):
+        timer.sleep_until(start + index * pace)
         spaced.add(one(index))
-        due += pace
     return {
         "provider": session.provider,
         "threads": threads,

@@ -15,10 +15,10 @@ import numpy as np
 
 from outrider.core import seeds
 from outrider.core.bundle.archive import Bundle
+from outrider.core.bundle.session import Session
 from outrider.core.errors import CheckFailed
-from outrider.core.runtime.clock import Clock, LockStepClock, SystemClock
+from outrider.core.runtime.clock import Clock, SystemClock
 from outrider.core.runtime.robot import Robot, require_compatible
-from outrider.core.runtime.session import Session
 from outrider.core.runtime.timing import Durations
 from outrider.core.safety.chain import FilterChain, built_in_chain
 from outrider.core.types import Float
@@ -91,7 +91,7 @@ class _Controller:
         self.rng: np.random.Generator | None = None
         self.noise: Float = np.zeros((manifest.horizon, A), np.float32)
         self.chunk: Float = np.zeros((manifest.execute, A), np.float32)
-        self.filters: FilterChain = built_in_chain(bundle.task.action)
+        self.filters: FilterChain = built_in_chain(bundle.task.action, manifest.safety)
         self.position = self.execute
         session.bind(bundle.task.observation.size, self.noise.shape, self.chunk.shape)
 
@@ -123,14 +123,21 @@ class _Controller:
         keep["tick"].add(ended - began)
 
     def _infer(self, observation: Float) -> None:
+        expected = (self.robot.spec.observation.size,)
+        if observation.shape != expected:  # numpy would spread a scalar over all of it
+            raise _stopped(f"the robot's observation has shape {observation.shape}, not {expected}")
         if not np.isfinite(observation).all():
-            raise CheckFailed("the robot's observation is not finite", where="control")
+            raise _stopped("the robot's observation is not finite")
         if self.rng is not None:
             self.rng.standard_normal(out=self.noise, dtype=np.float32)
         self.chunk[:] = self.session.infer(observation, self.noise)
         if not np.isfinite(self.chunk).all():
-            raise CheckFailed("the policy gave a command that is not finite", where="control")
+            raise _stopped("the policy gave a command that is not finite")
         self.position = 0
+
+
+def _stopped(what: str) -> CheckFailed:
+    return CheckFailed(what, where="control", fix="The robot was stopped; nothing was sent to it.")
 
 
 def control(
@@ -161,46 +168,45 @@ def control(
         on_tick: told of the record after each tick, for a display.
 
     Raises:
-        OutriderError: when robot and bundle do not fit, or the provider is not active.
+        OutriderError: when robot and bundle do not fit, or the provider is not active; the robot
+            was not touched.
         CheckFailed: when inference or a filter fails; the robot was stopped before.
     """
     require_compatible(bundle.task, robot.spec)
     session = Session(bundle.graph(), provider, threads)
-    timer = clock or (SystemClock() if real_time else LockStepClock())
+    timer = clock or SystemClock()
     record = ControlRecord(provider, bundle.task.rate_hz, real_time)
-    period = 1.0 / bundle.task.rate_hz
+    controller = _Controller(bundle, session, robot, timer, record)
     try:
         with _collector_at_rest():
-            controller = _Controller(bundle, session, robot, timer, record)
             _warm_up(controller)
             for index in range(episodes):
                 rng = seeds.generator(seed, "noise", index) if noise == "sample" else None
                 controller.begin(seed + index, rng)
-                _drive(controller, period if real_time else 0.0, on_tick)
+                _drive(controller, on_tick)
                 record.episodes.append(robot.succeeded())
-            _note_filters(record, controller.filters)
     except KeyboardInterrupt:
         record.interrupted = True
     finally:
         robot.stop()
+    record.changed = {name: e.commands for name, e in controller.filters.changed.items()}
     return record
 
 
-def _drive(
-    controller: _Controller, period: float, on_tick: Callable[[ControlRecord], None] | None
-) -> None:
-    """Tick until the episode is over."""
+def _drive(controller: _Controller, on_tick: Callable[[ControlRecord], None] | None) -> None:
+    """Tick until the episode is over. Tick k is due at start + k / rate."""
     clock, record = controller.clock, controller.record
-    due = clock.now()
+    start, k = clock.now(), 0
     while not controller.robot.over():
-        clock.sleep_until(due)
-        if period:
+        if record.real_time:
+            due = start + k / record.rate_hz
+            clock.sleep_until(due)
             record.worst_lateness_s = max(record.worst_lateness_s, clock.now() - due)
         controller.tick()
+        k += 1
         record.ticks += 1
-        if period:
-            due += period
-            record.deadline_misses += clock.now() > due
+        if record.real_time:
+            record.deadline_misses += clock.now() > start + k / record.rate_hz
         if on_tick is not None:
             on_tick(record)
 
@@ -225,8 +231,3 @@ def _collector_at_rest() -> Iterator[None]:
         gc.unfreeze()
         if was_enabled:
             gc.enable()
-
-
-def _note_filters(record: ControlRecord, filters: FilterChain) -> None:
-    for name, entry in filters.changed.items():
-        record.changed[name] = record.changed.get(name, 0) + entry.commands

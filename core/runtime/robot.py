@@ -109,5 +109,7 @@ def require_compatible(bundle: TaskSpec, robot: TaskSpec) -> None:
         reasons.append(f"rate is {robot.rate_hz:g} Hz, expected {bundle.rate_hz:g} Hz")
     if reasons:
         raise OutriderError(
-            f"the robot does not fit the bundle: {'; '.join(reasons)}", where=robot.task
+            f"the robot does not fit the bundle: {'; '.join(reasons)}",
+            where=robot.task,
+            fix="Use a bundle that was exported for this robot.",
         )

@@ -11,13 +11,13 @@ import numpy.typing as npt
 from safetensors.numpy import load, save
 
 from outrider.core import seeds
-from outrider.core.data.tasks import task_from_json, task_to_json
 from outrider.core.errors import OutriderError
 from outrider.core.simulation import workers as processes
 from outrider.core.simulation.process_fleet import limited
 from outrider.core.simulation.rollout import roll_episode
 from outrider.core.simulation.types import Expert, Simulator
 from outrider.core.simulation.workers import Worker
+from outrider.core.task_json import task_from_json, task_to_json
 from outrider.core.types import Episode, TaskSpec
 
 ATTEMPT = 1

@@ -7,7 +7,6 @@ from itertools import pairwise
 
 import numpy as np
 
-from outrider.core.data.tasks import task_from_json, task_to_json
 from outrider.core.errors import OutriderError
 from outrider.core.simulation import workers as processes
 from outrider.core.simulation.fleet import execute
@@ -15,6 +14,7 @@ from outrider.core.simulation.roster import Roster
 from outrider.core.simulation.slot import Slot, result_of, row_type
 from outrider.core.simulation.types import ChunkResult, Simulator
 from outrider.core.simulation.workers import Worker
+from outrider.core.task_json import task_from_json, task_to_json
 from outrider.core.types import Bool, Float, TaskSpec
 
 RESET, EXECUTE = 1, 2

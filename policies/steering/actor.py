@@ -91,7 +91,7 @@ class NoiseActor(nn.Module):
 
 def _linear(fan_in: int, fan_out: int, generator: torch.Generator) -> nn.Linear:
     """A linear layer whose initial weights come from the generator, not from torch's global one."""
-    layer: nn.Linear = skip_init(nn.Linear, fan_in, fan_out)
+    layer: nn.Linear = skip_init(nn.Linear, fan_in, fan_out)  # type: ignore[no-untyped-call]
     reach = 1.0 / math.sqrt(fan_in)
     nn.init.uniform_(layer.weight, -reach, reach, generator=generator)
     nn.init.zeros_(layer.bias)

@@ -4,7 +4,7 @@ import sys
 
 import numpy as np
 import pytest
-from data_builders import TASK, FakeHost, make_episode
+from data_fakes import TASK, FakeHost, make_episode
 from test_data_robomimic import FLIPPED, LIFT, SHORT
 
 from outrider.core.cli import app
@@ -160,7 +160,7 @@ def test_help_imports_no_data_library():
 
     code = (
         "import sys; from outrider.core.cli import app; app.run(['demos', '--help']);"
-        "import outrider.core.data.plugin, outrider.core.data.store, outrider.core.data.collect;"
+        "import outrider.core.data.plugin, outrider.core.data.store, outrider.core.runs.collect;"
         "print([m for m in ('zarr', 'h5py', 'torch', 'mujoco') if m in sys.modules])"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)

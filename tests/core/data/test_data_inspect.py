@@ -2,7 +2,7 @@ import json
 
 import numpy as np
 import pytest
-from data_builders import TASK, make_demonstrations, make_episode
+from data_fakes import TASK, make_demonstrations, make_episode
 from hypothesis import given, settings
 from hypothesis import strategies as st
 

@@ -4,7 +4,7 @@ from pathlib import Path
 import h5py
 import numpy as np
 import pytest
-from data_builders import ENV_ARGS_02, FakeHost, write_robomimic
+from data_fakes import ENV_ARGS_02, FakeHost, write_robomimic
 
 from outrider.core.data.errors import DataError
 from outrider.core.data.inspect import inspect

@@ -4,7 +4,7 @@ import shutil
 
 import numpy as np
 import pytest
-from data_builders import TASK, assert_equal_episodes, make_demonstrations, make_episode
+from data_fakes import TASK, assert_equal_episodes, make_demonstrations, make_episode
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 

@@ -1,6 +1,6 @@
 import numpy as np
 import pytest
-from data_builders import make_demonstrations
+from data_fakes import make_demonstrations
 from hypothesis import given, settings
 from hypothesis import strategies as st
 

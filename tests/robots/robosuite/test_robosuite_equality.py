@@ -13,6 +13,11 @@ from outrider.robots.robosuite.simulator import RobosuiteSimulator
 from outrider.robots.robosuite.tasks import TASKS
 
 STEPS = {"lift": 50, "can": 190, "square": 60}
+TOLERANCE = {"lift": 1e-9, "can": 1e-2, "square": 1e-9}
+"""Largest difference of a joint, rad or m. A tumbling can is chaotic: moving our own arm by 1e-14
+rad changes its episode by as much as replacing robosuite's control step by ours does (3e-12 to
+8e-2 over eight seeds, against 3e-12 to 6e-3)."""
+
 BODY = {"lift": "cube", "can": "Can", "square": "SquareNut"}
 task_names = pytest.mark.parametrize("name", list(TASKS))
 
@@ -89,7 +94,7 @@ def test_a_whole_episode_with_grasp_agrees(name):
         step = sim.step(action)
         plain.step(action)
         observation = step.observation
-        assert difference(sim, plain, joints) < 1e-6
+        assert difference(sim, plain, joints) < TOLERANCE[name]
         assert step.success == bool(plain._check_success())
         assert step.reward == float(step.success)
         solved.append(step.success)

@@ -1,9 +1,11 @@
 """ONNX Runtime behind a face that refuses to fall back in silence."""
 
+import warnings
 from typing import Any
 
 import numpy as np
 
+from outrider.core.bundle.enclosed import require_enclosed
 from outrider.core.errors import CheckFailed, MissingDependency, OutriderError, nearest
 from outrider.core.types import Float
 
@@ -34,25 +36,31 @@ class Session:
         self._runtime = _onnxruntime()
         if provider not in PROVIDERS:
             raise OutriderError(
-                f"unknown execution provider {provider!r}", fix=nearest(provider, list(PROVIDERS))
+                f"unknown execution provider {provider!r}",
+                where="execution provider",
+                fix=nearest(provider, list(PROVIDERS)),
             )
+        require_enclosed(graph)
         self.provider = provider
         self._session = self._open(graph, threads)
-        active = self._session.get_providers()
-        if PROVIDERS[provider] not in active:
-            raise OutriderError(
-                f"asked for {PROVIDERS[provider]}, but active is {', '.join(active)}",
-                where="execution provider",
-                fix="Install outrider[gpu] and the driver's libraries, or say --provider cpu.",
-            )
-        self.inputs = {node.name: _shape(node.shape) for node in self._session.get_inputs()}
-        self.outputs = {node.name: _shape(node.shape) for node in self._session.get_outputs()}
+        self._require_active(self._session.get_providers())
+        inputs, outputs = self._session.get_inputs(), self._session.get_outputs()
+        self.inputs = {node.name: _shape(node.shape) for node in inputs}
+        self.outputs = {node.name: _shape(node.shape) for node in outputs}
         self.metadata: dict[str, str] = self._session.get_modelmeta().custom_metadata_map
         if set(self.inputs) != set(INPUTS) or set(self.outputs) != {OUTPUT}:
             raise OutriderError(
                 f"the graph takes {sorted(self.inputs)} and gives {sorted(self.outputs)}; "
                 f"expected {sorted(INPUTS)} and {[OUTPUT]}",
                 where="policy graph",
+                fix="Export it again.",
+            )
+        strange = {node.type for node in (*inputs, *outputs)} - {"tensor(float)"}
+        if strange:
+            raise OutriderError(
+                f"the graph has {', '.join(sorted(strange))} where float32 is expected",
+                where="policy graph",
+                fix="Export it again in float32.",
             )
         self._bound: _Buffers | None = None
 
@@ -62,22 +70,39 @@ class Session:
         options.inter_op_num_threads = 1
         options.log_severity_level = 4  # the checks below say what matters, in one line
         options.add_session_config_entry("session.intra_op.allow_spinning", "0")
-        wanted = [PROVIDERS[self.provider]]
+        wanted = PROVIDERS[self.provider]
+        if wanted not in self._runtime.get_available_providers():
+            self._require_active(self._runtime.get_available_providers())
         try:
-            return self._runtime.InferenceSession(graph, options, providers=wanted)
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore")  # what is active is looked at afterwards
+                return self._runtime.InferenceSession(graph, options, providers=[wanted])
         except Exception as error:  # ONNX Runtime raises many kinds
             raise OutriderError(
-                f"ONNX Runtime cannot load the graph on {wanted[0]} ({error})",
+                f"ONNX Runtime cannot load the graph on {wanted} ({error})",
                 where="policy graph",
+                fix="Export it again, or update ONNX Runtime.",
             ) from error
 
+    def _require_active(self, active: list[str]) -> None:
+        if PROVIDERS[self.provider] not in active:
+            raise OutriderError(
+                f"asked for {PROVIDERS[self.provider]}, but active is {', '.join(active)}",
+                where="execution provider",
+                fix="Install outrider[gpu] and the driver's libraries, or say --provider cpu.",
+            )
+
     def act(self, observation: Float, noise: Float) -> Float:
-        """Observation (B, O), noise (B, H, A) -> executed chunk (B, E, A), physical units."""
+        """Observation (B, O), noise (B, H, A) -> executed chunk (B, E, A), physical units.
+
+        Raises:
+            CheckFailed: when ONNX Runtime cannot compute it.
+        """
         feed = {INPUTS[0]: observation, INPUTS[1]: noise}
         try:
             chunk: Float = self._session.run([OUTPUT], feed)[0]
         except Exception as error:  # ONNX Runtime raises many kinds
-            raise CheckFailed(f"inference failed ({error})", where="policy graph") from error
+            raise _inference_failed(error) from error
         return chunk
 
     def bind(self, observation: int, noise: tuple[int, int], action: tuple[int, int]) -> None:
@@ -102,6 +127,9 @@ class Session:
 
         On the CPU nothing is allocated: inputs and output stay where ONNX Runtime reads and
         writes them.
+
+        Raises:
+            CheckFailed: when ONNX Runtime cannot compute it.
         """
         buffers = self._bound
         if buffers is None:
@@ -109,7 +137,10 @@ class Session:
         buffers.observation[0] = observation
         buffers.noise[0] = noise
         if buffers.in_place:
-            self._session.run_with_iobinding(buffers.binding)
+            try:
+                self._session.run_with_iobinding(buffers.binding)
+            except Exception as error:  # ONNX Runtime raises many kinds
+                raise _inference_failed(error) from error
         else:
             buffers.action[:] = self.act(buffers.observation, buffers.noise)
         chunk: Float = buffers.action[0]
@@ -121,6 +152,14 @@ class _Buffers:
         self.observation, self.noise, self.action = observation, noise, action
         self.binding = binding
         self.in_place = False
+
+
+def _inference_failed(error: Exception) -> CheckFailed:
+    return CheckFailed(
+        f"inference failed ({error})",
+        where="policy graph",
+        fix="Run outrider verify on the bundle.",
+    )
 
 
 def _shape(shape: list[Any]) -> list[int | None]:

@@ -1,13 +1,13 @@
 import numpy as np
 import pytest
-from data_builders import FakeHost
+from data_fakes import FakeHost
 
-from outrider.core.data.collect import collect
 from outrider.core.data.inspect import inspect
 from outrider.core.data.store import open_store
 from outrider.core.errors import OutriderError
 from outrider.core.progress import Silent
 from outrider.core.recipe import DemosSection, TaskSection
+from outrider.core.runs.collect import collect
 
 TASK = TaskSection(name="fake/point")
 
