@@ -40,7 +40,7 @@ class DemosSection(StrictModel):
     path: Path | None = None
     episodes: PositiveInt = 40
     max_attempts: PositiveInt = 1000
-    seed: int = 0
+    seed: int = Field(default=0, ge=0)
     expert: dict[str, Any] = Field(default_factory=dict)
     workers: PositiveInt = 2
 
@@ -130,7 +130,7 @@ class EvaluateSection(StrictModel):
     """
 
     episodes: PositiveInt = 50
-    seed: int = 1_000_000
+    seed: int = Field(default=1_000_000, ge=0)
     fleet: PositiveInt = 4
     workers: int = Field(default=0, ge=0)
     noise: Literal["sample", "zero"] = "sample"
@@ -167,7 +167,7 @@ class ControlSection(StrictModel):
     """
 
     episodes: int = Field(default=3, ge=0)
-    seed: int = 2_000_000
+    seed: int = Field(default=2_000_000, ge=0)
     provider: str = "cpu"
     real_time: bool = True
     bench_s: float = Field(default=5.0, ge=0)

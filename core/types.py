@@ -6,6 +6,7 @@ Letters used in every docstring: `B` batch, `N` robots in the simulated fleet, `
 quaternions w-x-y-z unless a field says otherwise.
 """
 
+import math
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal
@@ -58,7 +59,7 @@ class Field:
     @property
     def size(self) -> int:
         """Number of elements at one instant."""
-        return int(np.prod(self.shape, dtype=np.int64))
+        return math.prod(self.shape)
 
 
 @dataclass(frozen=True, slots=True)

@@ -28,6 +28,8 @@ MAX_MANIFEST_BYTES = 16 << 20
 MAX_PARITY_BYTES = 256 << 20
 MAX_ELEMENTS = 1 << 20
 """Most numbers in one observation, and in one chunk."""
+MIN_RATE_HZ, MAX_RATE_HZ = 1e-3, 1e5
+"""Control rates that a clock can wait for and a loop can count."""
 
 _LIMITS = {MANIFEST: MAX_MANIFEST_BYTES, PARITY: MAX_PARITY_BYTES}
 _ARRAYS = ("action", "noise", "observation")
@@ -201,6 +203,13 @@ def _check_sizes(where: str, manifest: Manifest, task: TaskSpec) -> None:
         reasons.append(f"an observation or a chunk has more than {MAX_ELEMENTS} numbers")
     if task.max_steps < 1:
         reasons.append(f"max_steps is {task.max_steps}")
+    if not MIN_RATE_HZ <= task.rate_hz <= MAX_RATE_HZ:
+        reasons.append(f"rate_hz is {task.rate_hz:g}, not {MIN_RATE_HZ:g} to {MAX_RATE_HZ:g}")
+    reasons += [
+        f"the field {f.name!r} has no elements"
+        for f in (*task.observation.fields, *task.action.fields)
+        if math.prod(f.shape) < 1
+    ]
     reasons += _envelope_faults(manifest.safety, A)
     if reasons:
         raise OutriderError(f"manifest.json: {reasons[0]}", where=where, fix=_AGAIN)

@@ -70,6 +70,9 @@ class Session:
         options.inter_op_num_threads = 1
         options.log_severity_level = 4  # the checks below say what matters, in one line
         options.add_session_config_entry("session.intra_op.allow_spinning", "0")
+        # Else ONNX Runtime tells formats apart by bytes 4 to 7, and a file may be both this and its
+        # own format, of which `require_enclosed` knows nothing.
+        options.add_session_config_entry("session.load_model_format", "ONNX")
         wanted = PROVIDERS[self.provider]
         if wanted not in self._runtime.get_available_providers():
             self._require_active(self._runtime.get_available_providers())

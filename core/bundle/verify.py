@@ -121,8 +121,13 @@ def _errors(found: Float, expected: Float) -> npt.NDArray[np.float64]:
 
 
 def _worst(found: Float, expected: Float, bundle: Bundle) -> float:
-    scale = np.asarray(bundle.manifest.action_scale, np.float64)
-    return float((_errors(found, expected) / scale).max())
+    return float(_normalized(_errors(found, expected), bundle).max())
+
+
+def _normalized(error: npt.NDArray[np.float64], bundle: Bundle) -> npt.NDArray[np.float64]:
+    """Physical errors (..., A) -> normalised; infinite where a scale is next to nothing."""
+    with np.errstate(over="ignore"):
+        return error / np.asarray(bundle.manifest.action_scale, np.float64)
 
 
 def contract_failures(bundle: Bundle, session: Session) -> tuple[str, ...]:
@@ -185,7 +190,7 @@ def _certificate(
     error = np.full((1, 1, A), np.nan)
     if answer is not None:
         error = _errors(answer, vectors.action)
-    normalized = error / np.asarray(bundle.manifest.action_scale, np.float64)
+    normalized = _normalized(error, bundle)
     worst, first = float(normalized.max()), float(normalized[:, 0].max())
     if answer is not None and not worst <= tolerance:  # so that NaN fails
         failures += (f"actions differ by {worst:.3g} in normalised units, allowed {tolerance:.3g}",)

@@ -137,7 +137,7 @@ class _Controller:
 
 
 def _stopped(what: str) -> CheckFailed:
-    return CheckFailed(what, where="control", fix="The robot was stopped; nothing was sent to it.")
+    return CheckFailed(what, where="control", fix="The robot was stopped; this was not sent to it.")
 
 
 def control(
@@ -212,10 +212,11 @@ def _drive(controller: _Controller, on_tick: Callable[[ControlRecord], None] | N
 
 
 def _warm_up(controller: _Controller, inferences: int = 3) -> None:
-    """Infer before the clock runs: first calls allocate, and load what was lazy."""
+    """Infer and prepare the robot before the clock runs: first calls allocate, load, compile."""
     observation = np.zeros(controller.robot.spec.observation.size, np.float32)
     for _ in range(inferences):
         controller.session.infer(observation, controller.noise)
+    controller.robot.prepare()
 
 
 @contextmanager

@@ -16,6 +16,10 @@ class Robot(Protocol):
 
     spec: TaskSpec
 
+    def prepare(self) -> None:
+        """Do what is slow and need not happen inside the loop; nothing moves."""
+        ...
+
     def begin(self, seed: int) -> None:
         """Make ready for an episode; a real robot waits for its operator here."""
         ...
@@ -54,6 +58,11 @@ class SimulatedRobot:
         self._simulator = simulator
         self._observation: Float = np.zeros(spec.observation.size, np.float32)
         self._steps, self._success, self._terminated = 0, False, True
+
+    def prepare(self) -> None:
+        """Reset and step once: simulators compile and allocate when they are first used."""
+        self._simulator.reset(0)
+        self._simulator.step(np.zeros(self.spec.action.size, np.float32))
 
     def begin(self, seed: int) -> None:
         """Reset with a seed."""

@@ -202,9 +202,14 @@ class FakeRobot:
         self.spec, self.clock, self.steps, self.succeeds = spec, clock, steps, succeeds
         self.lasts, self.observe = lasts or (lambda tick: 0.0), observe
         self.commands, self.seeds, self.began, self.stops = [], [], [], 0
-        self._left = 0
+        self._left, self.prepared = 0, False
+
+    def prepare(self):
+        assert not self.seeds and not self.commands
+        self.prepared = True
 
     def begin(self, seed):
+        assert self.prepared
         self.seeds.append(seed)
         self._left = self.steps
 

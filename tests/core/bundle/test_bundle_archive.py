@@ -182,6 +182,9 @@ def test_unknown_schema(path, version):
     refused(path, "schema version", "Update Outrider")
 
 
+NOTHING = {"name": "empty", "shape": [0], "low": None, "high": None}
+
+
 @pytest.mark.parametrize(
     "change, words",
     [
@@ -202,10 +205,17 @@ def test_unknown_schema(path, version):
         (lambda v: v.update(safety={"low": [1, 1], "high": [0, 2]}), "low limit above"),
         (lambda v: v["task"].pop("rate_hz"), "task is not usable"),
         (lambda v: v["task"].update(rate_hz=0), "task is not usable"),
+        (lambda v: v["task"].update(rate_hz=1e308), "rate_hz is 1e+308"),
+        (lambda v: v["task"].update(rate_hz=1e9), "rate_hz is 1e+09"),
+        (lambda v: v["task"].update(rate_hz=1e-300), "rate_hz is 1e-300"),
         (lambda v: v["task"].update(max_steps=0), "max_steps is 0"),
+        (
+            lambda v: v["task"]["action"].append({**v["task"]["action"][0], **NOTHING}),
+            "the field 'empty' has no elements",
+        ),
         (lambda v: v["task"].update(action=[]), "task is not usable"),
         (lambda v: v["task"]["observation"][0].update(shape=[10**9]), "more than"),
-        (lambda v: v["task"]["observation"][0].update(shape=[10**30]), "task is not usable"),
+        (lambda v: v["task"]["observation"][0].update(shape=[10**30]), "more than 1048576 numbers"),
         (lambda v: v["task"]["observation"][0].update(shape="abc"), "task is not usable"),
         (lambda v: "[]", "no mapping"),
         (lambda v: "{", "not JSON"),

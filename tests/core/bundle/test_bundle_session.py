@@ -8,6 +8,7 @@ import tracemalloc
 import bundle_fakes as fakes
 import numpy as np
 import onnx
+import onnxruntime
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -255,3 +256,18 @@ def test_a_graph_that_cannot_be_loaded_is_one_line(tmp_path):
     assert "cannot load the graph" in done.stderr
     done = python(RUN, "verify", path, "--provider", "cuda")
     assert done.returncode == 2 and done.stderr.count("\n") == 1
+
+
+def test_the_runtimes_own_format_is_not_read(tmp_path, monkeypatch):
+    """A file may be an ONNX model to `require_enclosed` and a flatbuffer to ONNX Runtime."""
+    saved = tmp_path / "policy.ort"
+    options = onnxruntime.SessionOptions()
+    options.log_severity_level = 3
+    options.optimized_model_filepath = str(saved)
+    options.add_session_config_entry("session.save_model_format", "ORT")
+    onnxruntime.InferenceSession(fakes.graph(), options, providers=["CPUExecutionProvider"])
+    content = saved.read_bytes()
+    assert content[4:8] == b"ORTM"
+    monkeypatch.setattr("outrider.core.bundle.session.require_enclosed", lambda graph: None)
+    with pytest.raises(OutriderError, match="cannot load the graph"):
+        Session(content)

@@ -300,3 +300,10 @@ def test_the_command_line_on_damage(path, tmp_path, capsys):
     changed[len(whole) // 2] ^= 1
     path.write_bytes(bytes(changed))
     refused(path, capsys, "damaged or truncated")
+
+
+@pytest.mark.filterwarnings("error")
+def test_a_scale_next_to_nothing_fails_without_a_warning(path, capsys):
+    wrong = fakes.graph(fakes.weights() + 1)
+    certificate = verify(fakes.opened(path, graph=wrong, action_scale=[1e-320, 1e-320]))
+    assert not certificate.passed and certificate.to_json()["max_abs_error"] is None

@@ -338,3 +338,13 @@ def test_uris_that_lead_nowhere(uri):
 def test_uris():
     assert parse_uri("sim:robosuite/lift") == ("sim", "robosuite/lift")
     require_compatible(fakes.TASK, fakes.TASK)
+
+
+def test_a_late_failure_does_not_claim_that_nothing_was_sent(bundle):
+    robot = fakes.FakeRobot(
+        observe=lambda tick: np.full(fakes.O, np.nan if tick >= 4 else 0.0, np.float32)
+    )
+    with pytest.raises(CheckFailed) as failure:
+        control(bundle, robot, episodes=1, seed=0, real_time=False)
+    assert len(robot.commands) == 4 and robot.stops == 1
+    assert "nothing was sent" not in str(failure.value)

@@ -97,3 +97,23 @@ def test_bench_on_the_command_line(tmp_path, capsys):
     assert run(["bench", str(path), "--repeats", "0"]) == 2
     assert run(["bench", str(tmp_path / "none")]) == 2
     assert "no such bundle" in capsys.readouterr().err
+
+
+def test_the_spaced_part_ends_in_time_where_inferences_are_slow(tmp_path, monkeypatch):
+    clock = fakes.FakeClock()
+    bundle = fakes.opened(tmp_path / "b")
+    pace = fakes.E / fakes.TASK.rate_hz
+
+    def slow(self, observation, noise):
+        clock.time += 10 * pace
+        return np.zeros((fakes.E, fakes.A), np.float32)
+
+    monkeypatch.setattr("outrider.core.bundle.session.Session.infer", slow)
+    spaced = bench(bundle, repeats=1, spaced_s=100 * pace, clock=clock)["spaced"]
+    assert 10 <= spaced["n"] <= 11 and spaced["p50"] == pytest.approx(1e4 * pace)
+
+
+def test_a_pace_slower_than_the_time_given_is_measured_once(tmp_path):
+    bundle = fakes.opened(tmp_path / "b")
+    found = bench(bundle, repeats=1, spaced_s=1e-6, clock=fakes.FakeClock())
+    assert found["spaced"]["n"] == 1
