@@ -15,7 +15,7 @@ from pathlib import Path
 import numpy as np
 
 from outrider.core.bundle import stored
-from outrider.core.bundle.manifest import Manifest, Member, parse_manifest
+from outrider.core.bundle.manifest import Manifest, Member, parse_manifest, short
 from outrider.core.errors import CheckFailed, OutriderError
 from outrider.core.files import write_bytes
 from outrider.core.task_json import task_from_json
@@ -136,12 +136,12 @@ def open_bundle(path: Path) -> Bundle:
     _check_members(where, manifest, contents)
     for needed in (manifest.graph.file, PARITY):
         if needed not in contents:
-            raise OutriderError(f"{needed} is missing", where=where, fix=_AGAIN)
+            raise OutriderError(f"{short(needed)} is missing", where=where, fix=_AGAIN)
     try:
         task = task_from_json(manifest.task)
     except (OutriderError, ValueError, OverflowError) as error:
         raise OutriderError(
-            f"manifest.json: task is not usable ({error})", where=where, fix=_AGAIN
+            f"manifest.json: task is not usable ({short(error)})", where=where, fix=_AGAIN
         ) from error
     _check_sizes(where, manifest, task)
     return Bundle(path, manifest, task, contents)

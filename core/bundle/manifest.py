@@ -116,14 +116,14 @@ def parse_manifest(content: bytes, where: str) -> Manifest:
         values = json.loads(content, object_pairs_hook=_unique, parse_constant=_no_constant)
     except (ValueError, RecursionError) as error:
         raise OutriderError(
-            f"manifest.json is not JSON ({_short(error)})", where=where, fix=_FIX
+            f"manifest.json is not JSON ({short(error)})", where=where, fix=_FIX
         ) from error
     if not isinstance(values, Mapping):
         raise OutriderError("manifest.json is no mapping", where=where, fix=_FIX)
     found = values.get("schema_version")
     if type(found) is not int or found != SCHEMA_VERSION:
         raise OutriderError(
-            f"the bundle has schema version {_short(repr(found))}, "
+            f"the bundle has schema version {short(repr(found))}, "
             f"this Outrider knows {SCHEMA_VERSION}",
             where=where,
             fix="Update Outrider on this machine, or export the bundle again.",
@@ -131,11 +131,11 @@ def parse_manifest(content: bytes, where: str) -> Manifest:
     try:
         return validate(Manifest, values, "manifest.json")
     except OutriderError as error:
-        what = f"{_short(error.where)}: {_short(error.what)}"
-        raise OutriderError(what, where=where, fix=_short(error.fix or _FIX)) from error
+        what = f"{short(error.where)}: {short(error.what)}"
+        raise OutriderError(what, where=where, fix=short(error.fix or _FIX)) from error
 
 
-def _short(text: object, most: int = 200) -> str:
+def short(text: object, most: int = 200) -> str:
     """A bundle from elsewhere must not fill the screen with its own values."""
     line = str(text)
     return line if len(line) <= most else f"{line[:most]}..."

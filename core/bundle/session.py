@@ -6,14 +6,10 @@ from typing import Any
 import numpy as np
 
 from outrider.core.bundle.enclosed import require_enclosed
-from outrider.core.errors import CheckFailed, MissingDependency, OutriderError, nearest
+from outrider.core.bundle.provider import PROVIDERS, inactive, missing, prepare, require_known
+from outrider.core.errors import CheckFailed, MissingDependency, OutriderError
 from outrider.core.types import Float
 
-PROVIDERS = {
-    "cpu": "CPUExecutionProvider",
-    "cuda": "CUDAExecutionProvider",
-    "tensorrt": "TensorrtExecutionProvider",
-}
 INPUTS, OUTPUT = ("observation", "noise"), "action"
 
 
@@ -34,16 +30,13 @@ class Session:
 
     def __init__(self, graph: bytes, provider: str = "cpu", threads: int = 1) -> None:
         self._runtime = _onnxruntime()
-        if provider not in PROVIDERS:
-            raise OutriderError(
-                f"unknown execution provider {provider!r}",
-                where="execution provider",
-                fix=nearest(provider, list(PROVIDERS)),
-            )
+        require_known(provider)
         require_enclosed(graph)
         self.provider = provider
         self._session = self._open(graph, threads)
-        self._require_active(self._session.get_providers())
+        active = self._session.get_providers()
+        if PROVIDERS[provider] not in active:
+            raise inactive(self._runtime, provider, active)
         inputs, outputs = self._session.get_inputs(), self._session.get_outputs()
         self.inputs = {node.name: _shape(node.shape) for node in inputs}
         self.outputs = {node.name: _shape(node.shape) for node in outputs}
@@ -74,26 +67,24 @@ class Session:
         # own format, of which `require_enclosed` knows nothing.
         options.add_session_config_entry("session.load_model_format", "ONNX")
         wanted = PROVIDERS[self.provider]
-        if wanted not in self._runtime.get_available_providers():
-            self._require_active(self._runtime.get_available_providers())
+        prepare(self._runtime, self.provider)
         try:
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore")  # what is active is looked at afterwards
-                return self._runtime.InferenceSession(graph, options, providers=[wanted])
+                return self._runtime.InferenceSession(
+                    graph,
+                    options,
+                    providers=[wanted],
+                    enable_fallback=False,  # else it prints, and goes on on the CPU
+                )
         except Exception as error:  # ONNX Runtime raises many kinds
+            if missing(self._runtime, self.provider):
+                raise inactive(self._runtime, self.provider, ["none"]) from error
             raise OutriderError(
                 f"ONNX Runtime cannot load the graph on {wanted} ({error})",
                 where="policy graph",
                 fix="Export it again, or update ONNX Runtime.",
             ) from error
-
-    def _require_active(self, active: list[str]) -> None:
-        if PROVIDERS[self.provider] not in active:
-            raise OutriderError(
-                f"asked for {PROVIDERS[self.provider]}, but active is {', '.join(active)}",
-                where="execution provider",
-                fix="Install outrider[gpu] and the driver's libraries, or say --provider cpu.",
-            )
 
     def act(self, observation: Float, noise: Float) -> Float:
         """Observation (B, O), noise (B, H, A) -> executed chunk (B, E, A), physical units.

@@ -16,6 +16,8 @@ from outrider.core.task_json import task_to_json
 from outrider.core.types import Float, TaskSpec
 
 MIN_VECTORS = 100
+BLOCK = 256
+"""Rows that are inferred at a time: memory must not grow with what a bundle brings along."""
 ONE_BY_ONE = 8
 """Rows that are inferred alone as well: a graph must not care who shares its batch."""
 
@@ -98,13 +100,25 @@ def verify(bundle: Bundle, provider: str = "cpu", threads: int = 1) -> Certifica
     failures = contract_failures(bundle, session)
     if failures:
         return _certificate(bundle, session, vectors, failures, None, np.nan)
-    answer = session.act(vectors.observation, vectors.noise)
-    if answer.shape != vectors.action.shape:
-        failure = f"the graph gives actions {answer.shape}, recorded were {vectors.action.shape}"
+    answer, failure = _replay(session, vectors)
+    if failure:
         return _certificate(bundle, session, vectors, (failure,), None, np.nan)
     single = _one_by_one(session, vectors)
     batch_error = _worst(single, answer[: len(single)], bundle)
     return _certificate(bundle, session, vectors, (), answer, batch_error)
+
+
+def _replay(session: Session, vectors: ParityVectors) -> tuple[Float, str]:
+    """All answers (n, E, A), and why they are none; the reason is empty where they are."""
+    answers: Float = np.empty_like(vectors.action)
+    for start in range(0, len(answers), BLOCK):
+        rows = slice(start, start + BLOCK)
+        found = session.act(vectors.observation[rows], vectors.noise[rows])
+        expected = answers[rows].shape
+        if found.shape != expected:
+            return answers, f"the graph gives actions {found.shape}, recorded were {expected}"
+        answers[rows] = found
+    return answers, ""
 
 
 def _one_by_one(session: Session, vectors: ParityVectors) -> Float:

@@ -181,6 +181,7 @@ def control(
         with _collector_at_rest():
             _warm_up(controller)
             for index in range(episodes):
+                gc.collect()  # nobody waits between episodes, and garbage must not pile up
                 rng = seeds.generator(seed, "noise", index) if noise == "sample" else None
                 controller.begin(seed + index, rng)
                 _drive(controller, on_tick)

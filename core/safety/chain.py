@@ -52,8 +52,9 @@ class FieldLimits:
     def __init__(self, spec: Spec, envelope: Mapping[str, Sequence[float]] | None = None) -> None:
         low, high = spec.low, spec.high
         if envelope:
-            low = np.maximum(low, np.asarray(envelope["low"], np.float32))
-            high = np.minimum(high, np.asarray(envelope["high"], np.float32))
+            with np.errstate(over="ignore"):  # beyond float32 is no limit
+                low = np.maximum(low, np.asarray(envelope["low"], np.float32))
+                high = np.minimum(high, np.asarray(envelope["high"], np.float32))
         if not (low <= high).all():
             raise OutriderError(
                 "the safety envelope lies outside the limits of the action",

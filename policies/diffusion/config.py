@@ -8,7 +8,7 @@ from outrider.core.config import StrictModel
 
 Activation = Literal["relu", "mish"]
 Prediction = Literal["epsilon", "sample"]
-Spacing = Literal["trailing", "leading"]
+Spacing = Literal["inner", "trailing", "leading"]
 
 
 class DiffusionConfig(StrictModel):
@@ -25,9 +25,12 @@ class DiffusionConfig(StrictModel):
             decodes almost twice as fast.
         denoising_steps: T, steps of the noise schedule in training.
         sampling_steps: S <= T, DDIM steps of inference.
-        spacing: which S of the T steps. `trailing` starts at T - 1, where the signal is gone, as
-            it is in the noise that the decoder is given. `leading` starts S-dependently lower
-            (T = 20, S = 8: at alpha-bar 0.144) and is kept to replicate released policies.
+        spacing: which S of the T steps. `trailing` starts at T - 1, where no signal is left, as
+            none is in the noise that the decoder is given; but there the clean chunk is a
+            difference divided by sqrt(alpha-bar) = 0.0025, which multiplies rounding by 400.
+            `inner` starts one step lower, at alpha-bar 0.006: still noise, and well conditioned.
+            `leading` starts S-dependently lower (T = 20, S = 8: at alpha-bar 0.144) and is kept
+            to replicate released policies.
         prediction: whether the network predicts the noise or the clean chunk.
         clip_sample: clip the clean chunk to [-1, 1] at each step. The normaliser maps the range
             of the demonstrations to exactly this interval, which is what makes the clip right.
@@ -45,7 +48,7 @@ class DiffusionConfig(StrictModel):
     activation: Activation = "relu"
     denoising_steps: int = Field(default=20, ge=2)
     sampling_steps: PositiveInt = 5
-    spacing: Spacing = "trailing"
+    spacing: Spacing = "inner"
     prediction: Prediction = "epsilon"
     clip_sample: bool = True
     cosine_offset: PositiveFloat = 0.008
@@ -66,10 +69,11 @@ class DiffusionConfig(StrictModel):
     def _consistent(self) -> Self:
         if self.executed_steps > self.horizon:
             raise ValueError(f"execute {self.execute} is more than horizon {self.horizon}")
-        if self.sampling_steps > self.denoising_steps:
+        most = self.denoising_steps - (self.spacing == "inner")
+        if self.sampling_steps > most:
             raise ValueError(
-                f"sampling_steps {self.sampling_steps} is more than "
-                f"denoising_steps {self.denoising_steps}"
+                f"sampling_steps {self.sampling_steps} is more than the {most} that "
+                f"{self.denoising_steps} denoising_steps have with {self.spacing} spacing"
             )
         if self.depth % 2 == 0:
             raise ValueError(f"depth {self.depth} is even; blocks have two layers, so it is odd")

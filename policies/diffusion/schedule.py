@@ -5,10 +5,11 @@ Notation of the papers: beta_t is the variance added at step t, alpha-bar_t the 
 """
 
 import math
-from typing import Literal
 
 import numpy as np
 import numpy.typing as npt
+
+from outrider.policies.diffusion.config import Spacing
 
 Table = npt.NDArray[np.float64]
 
@@ -35,15 +36,17 @@ def alpha_bars(betas: Table) -> Table:
     return np.cumprod(1 - betas, dtype=np.float64)
 
 
-def ddim_timesteps(steps: int, samples: int, spacing: Literal["trailing", "leading"]) -> list[int]:
+def ddim_timesteps(steps: int, samples: int, spacing: Spacing) -> list[int]:
     """The S of T steps that DDIM visits, from noisy to clean.
 
     Args:
         steps: T.
         samples: S <= T.
-        spacing: `trailing` counts down from T - 1 in strides of T / S, `leading` counts up from 0
-            in strides of floor(T / S).
+        spacing: `trailing` counts down from T - 1 in strides of T / S; `inner` does the same on
+            the first T - 1 steps; `leading` counts up from 0 in strides of floor(T / S).
     """
+    if spacing == "inner":
+        return ddim_timesteps(steps - 1, samples, "trailing")
     if spacing == "leading":
         return [j * (steps // samples) for j in reversed(range(samples))]
     strided = np.round(np.arange(steps, 0, -steps / samples)[:samples])

@@ -217,6 +217,8 @@ NOTHING = {"name": "empty", "shape": [0], "low": None, "high": None}
         (lambda v: v["task"]["observation"][0].update(shape=[10**9]), "more than"),
         (lambda v: v["task"]["observation"][0].update(shape=[10**30]), "more than 1048576 numbers"),
         (lambda v: v["task"]["observation"][0].update(shape="abc"), "task is not usable"),
+        (lambda v: v["task"]["action"][0].update(shape="9" * 5000), "task is not usable"),
+        (lambda v: v["graph"].update(file="x" * 5000), "is missing"),
         (lambda v: "[]", "no mapping"),
         (lambda v: "{", "not JSON"),
         (lambda v: "[" * 100_000, "not JSON"),

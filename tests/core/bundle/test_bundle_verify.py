@@ -10,7 +10,8 @@ import pytest
 from onnx import TensorProto, helper
 
 from outrider.core.bundle.archive import ParityVectors, open_bundle, write_bundle
-from outrider.core.bundle.verify import DIGEST, contract_metadata, verify
+from outrider.core.bundle.session import Session
+from outrider.core.bundle.verify import BLOCK, DIGEST, contract_metadata, verify
 from outrider.core.cli.app import run
 from outrider.core.errors import CheckFailed
 from outrider.core.task_json import task_to_json
@@ -221,6 +222,27 @@ def test_a_batch_that_only_looks_dynamic(path, capsys):
 
     fakes.make_bundle(path, graph=edited(freeze))
     refused(path, capsys, "inference failed", code=1)
+
+
+def test_memory_does_not_grow_with_the_vectors(path, monkeypatch):
+    """All rows are judged, the last one too, yet never more than a block at a time."""
+    n = 2 * BLOCK + 3
+    vectors = fakes.vectors(n)
+    action = vectors.action.copy()
+    action[-1, 1, 0] += 0.25
+    bad = ParityVectors(vectors.observation, vectors.noise, action)
+    members = fakes.members(**{"parity.npz": bad.to_bytes()})
+    write_bundle(path, fakes.manifest(parity=fakes.make_parity(n)), members)
+    sizes, act = [], Session.act
+
+    def counted(self, observation, noise):
+        sizes.append(len(observation))
+        return act(self, observation, noise)
+
+    monkeypatch.setattr(Session, "act", counted)
+    found = verify(open_bundle(path))
+    assert found.max_abs_error == pytest.approx(0.25, abs=1e-6) and found.n == n
+    assert sizes[:3] == [BLOCK, BLOCK, 3] and set(sizes[3:]) == {1}
 
 
 def test_other_names(path, capsys):

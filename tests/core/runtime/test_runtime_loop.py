@@ -1,6 +1,7 @@
 """The control loop in a time of the test's own making: every figure is exact."""
 
 import gc
+import weakref
 
 import bundle_fakes as fakes
 import numpy as np
@@ -256,6 +257,23 @@ def test_the_collector_is_left_as_it_was(bundle, enabled, fails):
         assert gc.isenabled() is enabled and gc.get_freeze_count() == 0
     finally:
         (gc.enable if before else gc.disable)()
+
+
+def test_garbage_does_not_pile_up_from_episode_to_episode(bundle):
+    class Knot:
+        def __init__(self):
+            self.itself = self  # only the collector frees it
+
+    class Untidy(fakes.FakeRobot):
+        knots, alive = [], []
+
+        def begin(self, seed):
+            super().begin(seed)
+            self.alive.append(sum(knot() is not None for knot in self.knots))
+            self.knots.append(weakref.ref(Knot()))
+
+    drive(bundle, Untidy(), episodes=3, real_time=False)
+    assert Untidy.alive == [0, 0, 0]
 
 
 def test_a_robot_that_does_not_fit(bundle):

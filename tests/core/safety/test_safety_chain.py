@@ -107,6 +107,12 @@ def test_an_envelope_narrows_and_never_widens():
         )
 
 
+def test_an_envelope_beyond_float32_limits_nothing():
+    item = FieldLimits(SPEC, {"low": [-1e308] * SPEC.size, "high": [1e308] * SPEC.size})
+    command = np.full(SPEC.size, 1e30, np.float32)
+    assert np.array_equal(item.apply(command, command), FieldLimits(SPEC).apply(command, command))
+
+
 def test_an_envelope_outside_the_limits_is_refused():
     with pytest.raises(OutriderError, match="envelope lies outside"):
         built_in_chain(SPEC, {"low": [2, 1, 0], "high": [3, 2, 1]})

@@ -175,7 +175,7 @@ def test_unbounded_actions_are_refused():
     [
         ({"horizn": 3}, r"policy.horizn: unknown key. did you mean 'horizon'"),
         ({"execute": 9}, "execute 9 is more than horizon 4"),
-        ({"sampling_steps": 30}, "sampling_steps 30 is more than denoising_steps 20"),
+        ({"sampling_steps": 30}, "sampling_steps 30 is more than the 19"),
         ({"depth": 4}, "depth 4 is even"),
         ({"time_embedding": 15}, "policy.time_embedding"),
         ({"activation": "gelu"}, "policy.activation"),

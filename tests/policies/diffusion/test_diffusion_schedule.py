@@ -75,3 +75,18 @@ def test_leading_spacing_starts_where_a_seventh_of_the_signal_is_left():
     assert start["leading", 5] == pytest.approx(0.0537, abs=1e-3)
     assert start["leading", 10] == pytest.approx(0.006, abs=1e-3)
     assert max(start["trailing", n] for n in (5, 8, 10)) < 1e-5
+
+
+def test_inner_spacing_is_trailing_without_the_last_step():
+    assert ddim_timesteps(20, 5, "inner") == [18, 14, 10, 7, 3]
+    assert ddim_timesteps(20, 19, "inner") == list(range(18, -1, -1))
+
+
+def test_the_clean_chunk_is_well_conditioned_at_the_first_inner_step_only():
+    """Rounding of a predicted noise is multiplied by sqrt(1 - alpha-bar) / sqrt(alpha-bar)."""
+    alpha_bar = alpha_bars(cosine_betas(20, 0.008))
+    gain = {
+        spacing: np.sqrt(1 / alpha_bar[ddim_timesteps(20, 5, spacing)[0]] - 1)
+        for spacing in ("inner", "trailing")
+    }
+    assert gain["inner"] < 15 and gain["trailing"] > 300
