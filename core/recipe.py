@@ -10,6 +10,8 @@ from pydantic import Field, PositiveFloat, PositiveInt
 from outrider.core.config import Choice, StrictModel, override, read_yaml, validate
 from outrider.core.errors import OutriderError
 
+Keep = Literal["successes", "all"]
+
 
 class TaskSection(StrictModel):
     """Which task, and how long an episode may last.
@@ -30,7 +32,9 @@ class DemosSection(StrictModel):
 
     Attributes:
         path: an episode store or a file that a reader knows; None collects with the expert.
-        episodes: successful episodes to collect.
+        episodes: episodes to collect.
+        keep: `successes` plays on until so many attempts have succeeded, and keeps those; `all`
+            keeps every attempt, for tasks without a notion of success.
         max_attempts: give up after this many attempts.
         seed: first reset seed of the collection.
         expert: the expert's own settings.
@@ -39,6 +43,7 @@ class DemosSection(StrictModel):
 
     path: Path | None = None
     episodes: PositiveInt = 40
+    keep: Keep = "successes"
     max_attempts: PositiveInt = 1000
     seed: int = Field(default=0, ge=0)
     expert: dict[str, Any] = Field(default_factory=dict)

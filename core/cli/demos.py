@@ -56,18 +56,20 @@ def collect(
     ctx: typer.Context,
     task: Annotated[str, typer.Option(help="family/name, see 'outrider tasks'.")],
     out: Annotated[Path, typer.Option(help="The episode store to write.")],
-    episodes: Annotated[int, typer.Option(help="Successful episodes to collect.")] = 40,
+    episodes: Annotated[int, typer.Option(help="Episodes to collect.")] = 40,
     seed: Annotated[int, typer.Option(help="First reset seed.")] = 0,
     workers: Annotated[int, typer.Option(help="Processes that collect.")] = 2,
     max_attempts: Annotated[int, typer.Option(help="Give up after so many attempts.")] = 1000,
     assignments: Annotated[
         list[str] | None,
-        typer.Option("--set", help="expert.KEY=VALUE, task.options.KEY=VALUE, task.max_steps=N."),
+        typer.Option(
+            "--set", help="expert.KEY=VALUE, keep=all, task.options.KEY=VALUE, task.max_steps=N."
+        ),
     ] = None,
     replace: ReplaceOption = False,
     as_json: JsonOption = False,
 ) -> None:
-    """Let the task's scripted expert play, and store the episodes that succeed."""
+    """Let the task's scripted expert play; store what succeeds, or all with --set keep=all."""
     from outrider.core.config import override, validate
     from outrider.core.progress import Terminal
     from outrider.core.recipe import DemosSection, TaskSection
@@ -89,13 +91,14 @@ def collect(
     if as_json:
         emit(done.to_json())
         return
-    rate = done.expert_success
-    stdout().print(
-        f"{out}: {done.episodes} episodes, {done.steps} steps; the expert succeeded in "
-        f"{done.episodes} of {done.attempts} attempts "
-        f"({rate.value:.0%}, 95% interval {rate.low:.0%} to {rate.high:.0%})",
-        markup=False,
-    )
+    text = f"{out}: {done.episodes} episodes, {done.steps} steps, mean return {done.returns[1]:.4g}"
+    if demos_section.keep == "successes":
+        rate = done.expert_success
+        text += (
+            f"; the expert succeeded in {done.episodes} of {done.attempts} attempts "
+            f"({rate.value:.0%}, 95% interval {rate.low:.0%} to {rate.high:.0%})"
+        )
+    stdout().print(text, markup=False)
 
 
 @app.command()

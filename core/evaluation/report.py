@@ -46,7 +46,7 @@ def read_summary(run: Path) -> dict[str, Any]:
     return {
         "policies": {label: table.summary() for label, table in data.tables.items()},
         "comparison": None if comparison is None else comparison.to_json(),
-        "headline": outcome.headline(data.success(), comparison),
+        "headline": outcome.headline(data.success(), comparison, outcome.returns_of(data)),
     }
 
 

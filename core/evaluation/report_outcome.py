@@ -11,7 +11,7 @@ from outrider.core.errors import OutriderError
 from outrider.core.evaluation.bars import interval_chart, outcome_strip
 from outrider.core.evaluation.charts import Series, line_chart, trace_chart
 from outrider.core.evaluation.markup import Markup, join, tag
-from outrider.core.evaluation.rundata import Curve, RunData, is_number
+from outrider.core.evaluation.rundata import LABELS, Curve, RunData, as_interval, is_number
 from outrider.core.evaluation.smoothness import default_cutoff
 from outrider.core.evaluation.statistics import Interval, PairedSuccess
 from outrider.core.evaluation.table import CHUNK_START, Comparison, EpisodeTable, compare
@@ -49,9 +49,25 @@ def comparison_of(data: RunData) -> Comparison | None:
         return None
 
 
-def headline(success: Mapping[str, Interval], comparison: Comparison | None) -> str:
-    """One or two honest sentences on what finetuning did."""
+def returns_of(data: RunData) -> dict[str, Interval]:
+    """Label -> mean return, for each evaluated policy."""
+    found = {name: as_interval(data.section(name).get("return")) for name in LABELS}
+    found |= {name: Interval(**table.summary()["return"]) for name, table in data.tables.items()}
+    return {name: interval for name, interval in found.items() if interval is not None}
+
+
+def headline(
+    success: Mapping[str, Interval],
+    comparison: Comparison | None,
+    returns: Mapping[str, Interval] | None = None,
+) -> str:
+    """One or two honest sentences on what finetuning did.
+
+    Where no episode succeeded (some tasks have no notion of success), they are about `returns`.
+    """
     base, finetuned = success.get("base"), success.get("finetuned")
+    if returns and _all_failed(success):
+        return f"No episode ended in success. {_returned(returns, comparison)}"
     if base is None or finetuned is None:
         known = [f"{name} succeeds in {_share(x)}" for name, x in success.items()]
         return f"{'; '.join(known).capitalize()}." if known else "No policy was evaluated yet."
@@ -65,6 +81,41 @@ def headline(success: Mapping[str, Interval], comparison: Comparison | None) -> 
         return f"{text} {_paired(comparison.success)}"
     apart = finetuned.low > base.high or finetuned.high < base.low
     return f"{text} The 95% intervals {'do not overlap' if apart else 'overlap'}."
+
+
+def _all_failed(success: Mapping[str, Interval]) -> bool:
+    return bool(success) and all(interval.value == 0 for interval in success.values())
+
+
+def _returned(returns: Mapping[str, Interval], comparison: Comparison | None) -> str:
+    base, finetuned = returns.get("base"), returns.get("finetuned")
+    if base is None or finetuned is None:
+        known = [f"{name} has a mean return of {_mean(x)}" for name, x in returns.items()]
+        return f"{'; '.join(known).capitalize()}."
+    verb = "raised" if finetuned.value > base.value else "did not raise"
+    text = (
+        f"Finetuning {verb} the mean return: {number(base.value)} before, "
+        f"{number(finetuned.value)} after, on {finetuned.n} episodes."
+    )
+    if comparison is None:
+        return text
+    d = comparison.returns
+    doubt = "" if d.low > 0 or d.high < 0 else " So few episodes cannot tell that from chance."
+    return (
+        f"{text} On common seeds the difference is {_signed(d.value)} "
+        f"(95% interval {_signed(d.low)} to {_signed(d.high)}).{doubt}"
+    )
+
+
+def _mean(interval: Interval) -> str:
+    return (
+        f"{number(interval.value)} over {interval.n} episodes "
+        f"(95% interval {number(interval.low)} to {number(interval.high)})"
+    )
+
+
+def _signed(value: float) -> str:
+    return f"{'+' if value > 0 else ''}{number(value)}"
 
 
 def _paired(success: PairedSuccess) -> str:
@@ -95,7 +146,9 @@ def outcome(data: RunData, comparison: Comparison | None) -> Markup:
     success = data.success()
     rows = [(name, interval, _style(name)) for name, interval in success.items()]
     flags = [(name, table.success, _style(name)) for name, table in data.tables.items()]
-    parts = [tag("p", headline(success, comparison), class_="lead")]
+    parts = [tag("p", headline(success, comparison, returns_of(data)), class_="lead")]
+    if _all_failed(success):
+        return join(parts)
     if rows:
         parts.append(_figure(interval_chart(rows), "Share of successes; 95% Wilson intervals."))
     if flags:
@@ -117,18 +170,21 @@ def films(data: RunData) -> Markup | None:
         return None
     order = {name: i for i, name in enumerate(dict.fromkeys([*_STYLES, *data.tables]))}
     shown = sorted(data.films, key=lambda f: (f.seed, order.get(f.label, len(order)), f.label))
+    judged_by_return = _all_failed(data.success())
     figures = []
     for film in shown:
         ending = ("success", "good") if film.success else ("failure", "bad")
         length = f"{film.steps} steps, {duration(film.seconds)}"
         text = f"seed {film.seed}, {length}, return {number(film.returned)}"
-        caption = join([tag("b", film.label), " ", _badge(*ending), tag("br"), text])
+        badge = None if judged_by_return else _badge(*ending)
+        caption = join([tag("b", film.label), " ", badge, tag("br"), text])
         if not film.faithful:
             caption = join(
                 [caption, tag("br"), _badge("the replay left the recorded path", "warn")]
             )
         uri = f"data:image/gif;base64,{base64.b64encode(film.gif).decode()}"
-        image = tag("img", src=uri, alt=f"Film of {film.label}, seed {film.seed}: {ending[0]}")
+        alt = f"Film of {film.label}, seed {film.seed}"
+        image = tag("img", src=uri, alt=alt if judged_by_return else f"{alt}: {ending[0]}")
         figures.append(tag("figure", image, tag("figcaption", caption)))
     note = (
         "Evaluated episodes, played back from their recorded seeds and commands at the robot's "
@@ -198,8 +254,7 @@ def _difference(comparison: Comparison | None, key: str) -> Markup | None:
         return _cell(f"{_points(d.value)} points", f"[{_points(d.low)}, {_points(d.high)}]")
     plain = {"return": comparison.returns, "length": comparison.length}
     d = plain[key] if key in plain else comparison.smoothness[key]
-    sign = "+" if d.value > 0 else ""
-    return _cell(sign + number(d.value), f"[{number(d.low)}, {number(d.high)}]")
+    return _cell(_signed(d.value), f"[{number(d.low)}, {number(d.high)}]")
 
 
 def _cell(text: str, small: str = "") -> Markup:

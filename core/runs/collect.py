@@ -1,4 +1,4 @@
-"""The stage that makes demonstrations: a scripted expert tries, its successes are stored."""
+"""The stage that makes demonstrations: a scripted expert tries, and what is kept is stored."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -12,7 +12,7 @@ from outrider.core.data.store import open_store, write_store
 from outrider.core.errors import OutriderError
 from outrider.core.evaluation.statistics import Interval, wilson
 from outrider.core.progress import Reporter
-from outrider.core.recipe import DemosSection, TaskSection
+from outrider.core.recipe import DemosSection, Keep, TaskSection
 from outrider.core.simulation.build import TaskHost, task_of
 from outrider.core.simulation.demonstrate import collect_demonstrations
 from outrider.core.types import Episode
@@ -25,11 +25,12 @@ class Collection:
     Attributes:
         path: the store.
         task: `family/name`.
-        episodes: successful ones, all of them stored.
+        episodes: how many are stored.
         attempts: episodes that the expert played.
         expert_success: share of the attempts that succeeded, with its Wilson 95% interval. The
             expert plays until enough attempts have succeeded, so the last one always did: for few
-            episodes the share is a little too high.
+            episodes the share is a little too high. (Not so where `demos.keep` is `all`.)
+        returns: smallest, mean and largest undiscounted return of the stored episodes.
         steps: of the stored episodes.
         lengths: smallest, median and largest number of steps.
         digest: of the store's content.
@@ -40,6 +41,7 @@ class Collection:
     episodes: int
     attempts: int
     expert_success: Interval
+    returns: tuple[float, float, float]
     steps: int
     lengths: tuple[int, float, int]
     digest: str
@@ -47,12 +49,14 @@ class Collection:
     def to_json(self) -> dict[str, Any]:
         """JSON values for `--json` and for the run's results."""
         low, median, high = self.lengths
+        least, mean, most = self.returns
         return {
             "path": str(self.path),
             "task": self.task,
             "episodes": self.episodes,
             "attempts": self.attempts,
             "expert_success": self.expert_success.to_json(),
+            "returns": {"min": least, "mean": mean, "max": most},
             "steps": self.steps,
             "lengths": {"min": low, "median": median, "max": high},
             "digest": self.digest,
@@ -62,7 +66,7 @@ class Collection:
 def collect(
     host: TaskHost, task: TaskSection, demos: DemosSection, out: Path, reporter: Reporter
 ) -> Collection:
-    """Let the task's expert play until `demos.episodes` attempts have succeeded; store those.
+    """Let the task's expert play until `demos.episodes` attempts are kept; store those.
 
     The content depends on the task, the expert's settings and the seed, not on `workers`.
 
@@ -71,11 +75,11 @@ def collect(
         task: which task.
         demos: how many episodes, from which seed, with which expert; its `path` is not looked at.
         out: the store to write; a store that stands there is replaced, when all is done.
-        reporter: shows successes, attempts and the expert's success rate.
+        reporter: shows kept episodes, attempts and, where it is one, the success rate.
 
     Raises:
         OutriderError: when the task has no expert or an option is wrong, or when too few of
-            `demos.max_attempts` succeed; nothing is written then.
+            `demos.max_attempts` are kept; nothing is written then.
     """
     built = task_of(host, task)
     expert = built.expert(demos.expert)
@@ -88,16 +92,16 @@ def collect(
             seed=demos.seed,
             workers=demos.workers,
             max_steps=built.max_steps,
-            progress=lambda successes, attempts: bar.update(
-                successes, {"attempts": attempts, "expert": successes / attempts}
-            ),
+            keep=demos.keep,
+            progress=lambda kept, attempts: bar.update(kept, _told(demos.keep, kept, attempts)),
         )
-    success = wilson(len(result.episodes), result.attempts)
+    success = wilson(result.successes, result.attempts)
     source = {
         "format": "collected",
         "task_options": task.options,
         "expert": demos.expert,
         "seed": demos.seed,
+        "keep": demos.keep,
         "attempts": result.attempts,
         "expert_success": success.to_json(),
         "outrider": version("outrider"),
@@ -109,6 +113,7 @@ def collect(
         episodes=len(result.episodes),
         attempts=result.attempts,
         expert_success=success,
+        returns=_returns(result.episodes),
         steps=sum(len(episode) for episode in result.episodes),
         lengths=_lengths(result.episodes),
         digest=open_store(out).written_digest,
@@ -125,6 +130,16 @@ def refuse_to_overwrite(out: Path) -> None:
         raise OutriderError(
             "is there already", where=str(out), fix="Say --replace, or choose another path."
         )
+
+
+def _told(keep: Keep, kept: int, attempts: int) -> dict[str, float]:
+    rate = {} if keep == "all" else {"expert": kept / attempts}
+    return {"attempts": attempts, **rate}
+
+
+def _returns(episodes: Sequence[Episode]) -> tuple[float, float, float]:
+    totals = [float(episode.reward.sum(dtype=np.float64)) for episode in episodes]
+    return min(totals), float(np.mean(totals)), max(totals)
 
 
 def _lengths(episodes: Sequence[Episode]) -> tuple[int, float, int]:

@@ -12,6 +12,7 @@ from safetensors.numpy import load, save
 
 from outrider.core import seeds
 from outrider.core.errors import OutriderError
+from outrider.core.recipe import Keep
 from outrider.core.simulation import workers as processes
 from outrider.core.simulation.process_fleet import limited
 from outrider.core.simulation.rollout import roll_episode
@@ -31,7 +32,7 @@ class Demonstrations:
     """What a collection came to.
 
     Attributes:
-        episodes: the successful ones, in the order of their seeds.
+        episodes: those that were kept, in the order of their seeds.
         attempts: episodes tried, up to the last one that was kept.
         spec: the task, with the episode limit that held.
     """
@@ -43,7 +44,7 @@ class Demonstrations:
     @property
     def successes(self) -> int:
         """How many attempts succeeded."""
-        return len(self.episodes)
+        return sum(episode.succeeded for episode in self.episodes)
 
 
 class Demonstrator:
@@ -100,24 +101,26 @@ def collect_demonstrations(
     seed: int = 0,
     workers: int = 0,
     max_steps: int | None = None,
+    keep: Keep = "successes",
     progress: Callable[[int, int], None] | None = None,
 ) -> Demonstrations:
-    """Let the expert try until `episodes` attempts have succeeded; failures are not kept.
+    """Let the expert try until `episodes` attempts are kept: by default those that succeed.
 
     The result depends on the seed alone, not on the number of workers.
 
     Args:
         factory: makes a simulator; picklable where there are workers.
         expert: makes an expert; likewise.
-        episodes: successes wanted.
+        episodes: wanted.
         max_attempts: give up after this many attempts.
         seed: first reset seed.
         workers: processes that collect; with 0 or 1 this process does.
         max_steps: episode limit; None takes the task's own.
-        progress: told (successes, attempts) after each attempt, in the order of their seeds.
+        keep: `successes`, or `all`: every attempt, whatever came of it.
+        progress: told (kept, attempts) after each attempt, in the order of their seeds.
 
     Raises:
-        OutriderError: when too few attempts succeed; it gives the expert's success rate.
+        OutriderError: when too few attempts are kept; it gives the expert's success rate.
     """
     maker = DemonstratorMaker(factory, expert, seed, max_steps)
     crew = _Crew(maker, workers) if workers > 1 else maker()
@@ -125,7 +128,7 @@ def collect_demonstrations(
     attempts = 0
     try:
         for attempts, episode in enumerate(crew.attempts(max_attempts), start=1):
-            if episode.succeeded:
+            if keep == "all" or episode.succeeded:
                 kept.append(episode)
             if progress is not None:
                 progress(len(kept), attempts)
@@ -134,12 +137,19 @@ def collect_demonstrations(
     finally:
         crew.close()
     if len(kept) < episodes:
-        raise OutriderError(
-            f"the expert succeeded in {len(kept)} of {attempts} attempts, {episodes} are wanted",
-            where=f"demonstrations of {crew.spec.task}",
-            fix="Raise demos.max_attempts, ask for fewer episodes, or make the expert better.",
-        )
+        raise _too_few(len(kept), attempts, episodes, keep, crew.spec.task)
     return Demonstrations(tuple(kept), attempts, crew.spec)
+
+
+def _too_few(kept: int, attempts: int, wanted: int, keep: Keep, task: str) -> OutriderError:
+    what = f"the expert succeeded in {kept} of {attempts} attempts, {wanted} are wanted"
+    fix = "Raise demos.max_attempts, ask for fewer episodes, or make the expert better."
+    if keep == "all":
+        what = f"{attempts} attempts are allowed, {wanted} episodes are wanted"
+        fix = "Raise demos.max_attempts, or ask for fewer episodes."
+    elif kept == 0:
+        fix += " For a task without a notion of success, set demos.keep: all."
+    return OutriderError(what, where=f"demonstrations of {task}", fix=fix)
 
 
 class _Crew:

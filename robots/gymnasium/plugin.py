@@ -7,7 +7,8 @@ from outrider.core.config import NoConfig
 from outrider.core.errors import MissingDependency, OutriderError, nearest
 from outrider.core.host.hookspecs import hookimpl
 from outrider.core.host.objects import TaskProvider
-from outrider.core.simulation.types import Simulator
+from outrider.core.simulation.types import Expert, Simulator
+from outrider.robots.gymnasium.config import ExpertConfig
 
 NAMES = ("hopper", "walker2d", "halfcheetah")
 
@@ -25,7 +26,9 @@ class GymnasiumPlugin:
     @hookimpl
     def tasks(self) -> Sequence[TaskProvider]:
         """The family `gymnasium`."""
-        return [TaskProvider("gymnasium", names, NoConfig, build)]
+        return [
+            TaskProvider("gymnasium", names, NoConfig, build, ExpertConfig, build_expert),
+        ]
 
 
 def names() -> tuple[str, ...]:
@@ -42,10 +45,27 @@ def names() -> tuple[str, ...]:
 
 def build(name: str, config: NoConfig) -> Simulator:
     """One of the robots."""
-    if name not in names():
-        raise OutriderError(
-            "there is no such task", where=f"gymnasium/{name}", fix=nearest(name, list(NAMES))
-        )
+    names()
+    _require(name)
     from outrider.robots.gymnasium.simulator import GymnasiumSimulator
 
     return GymnasiumSimulator(name)
+
+
+def build_expert(name: str, config: ExpertConfig) -> Expert:
+    """A linear expert; it imports no simulator.
+
+    Raises:
+        OutriderError: when the task has no expert, or does not exist.
+    """
+    _require(name)
+    from outrider.robots.gymnasium.expert import make_expert
+
+    return make_expert(name, config)
+
+
+def _require(name: str) -> None:
+    if name not in NAMES:
+        raise OutriderError(
+            "there is no such task", where=f"gymnasium/{name}", fix=nearest(name, list(NAMES))
+        )

@@ -207,6 +207,36 @@ def test_headline_is_honest():
     assert "nothing to test" in compared(0, 0)
 
 
+def test_where_nothing_succeeds_the_headline_is_about_returns():
+    success = {"base": wilson(0, 20), "finetuned": wilson(0, 20)}
+    before, after = Interval(900.0, 800.0, 1000.0, 20), Interval(1200.0, 1100.0, 1300.0, 20)
+    nothing = paired_success(np.zeros(20), np.zeros(20), np.random.default_rng(0))
+
+    def told(low, high, base=before, finetuned=after):
+        returns = {"base": base, "finetuned": finetuned}
+        difference = Interval(finetuned.value - base.value, low, high, 20)
+        comparison = Comparison(nothing, difference, difference, {})
+        return headline(success, comparison, returns)
+
+    assert "raised the mean return: 900 before, 1200 after" in told(100.0, 500.0)
+    assert "+300 (95% interval +100 to +500)" in told(100.0, 500.0)
+    assert "cannot tell" not in told(100.0, 500.0)
+    assert "cannot tell" in told(-50.0, 650.0)
+    assert "did not raise" in told(-500.0, -100.0, after, before)
+    assert "900 over 20 episodes" in headline({"base": wilson(0, 20)}, None, {"base": before})
+    assert "return" not in headline({"base": wilson(1, 20)}, None, {"base": before})
+
+
+def test_a_task_without_success_shows_no_chart_of_it(tmp_path):
+    steps = np.zeros((6, 2))
+    for label in ("base", "finetuned"):
+        save_evaluation(tmp_path, label, table(episode(steps, 1)))
+    page = page_of(tmp_path)
+    assert "No episode ended in success." in page
+    assert "Wilson intervals" not in page.split("Evaluation</h2>")[0]
+    assert read_summary(tmp_path)["headline"].startswith("No episode ended in success.")
+
+
 def test_policies_on_different_seeds_are_not_compared(tmp_path):
     steps = np.zeros((6, 2))
     save_evaluation(tmp_path, "base", table(episode(steps, 1)))

@@ -34,6 +34,19 @@ def test_successes_are_stored_and_the_expert_is_rated(tmp_path):
     assert inspect(store).errors == 0
 
 
+def test_all_attempts_are_stored_and_the_expert_is_still_rated(tmp_path):
+    done = collect(FakeHost(), TASK, demos(keep="all", episodes=12), tmp_path / "s", Silent())
+    store = open_store(tmp_path / "s")
+    succeeded = [e.succeeded for e in store.episodes()]
+    assert len(store) == done.episodes == done.attempts == 12
+    assert 0 < sum(succeeded) < 12
+    assert done.expert_success.value == pytest.approx(sum(succeeded) / 12)
+    assert store.source["keep"] == "all"
+    assert [e.seed for e in store.episodes()] == list(range(3, 15))
+    totals = [e.reward.sum() for e in store.episodes()]
+    assert done.returns == pytest.approx((min(totals), np.mean(totals), max(totals)))
+
+
 def test_the_seed_decides(tmp_path):
     a, b, c = (
         collect(FakeHost(), TASK, demos(seed=seed), tmp_path / name, Silent())

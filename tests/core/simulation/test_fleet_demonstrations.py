@@ -84,6 +84,18 @@ def test_the_first_successes_are_kept_in_the_order_of_their_seeds():
     assert all(e.succeeded for e in result.episodes)
 
 
+@pytest.mark.parametrize("workers", [0, 2])
+def test_every_attempt_is_kept_where_that_is_asked_for(workers):
+    result = collect(keep="all", workers=workers)
+    lucky = [seeds.generator(3, "expert", i).random() > 0.5 for i in range(6)]
+    assert [e.seed for e in result.episodes] == [3, 4, 5, 6, 7, 8]
+    assert [e.succeeded for e in result.episodes] == lucky
+    assert (result.attempts, result.successes) == (6, sum(lucky))
+    assert 0 < result.successes < 6
+    with pytest.raises(OutriderError, match=r"4 attempts are allowed, 6 episodes are wanted"):
+        collect(keep="all", workers=workers, max_attempts=4)
+
+
 @pytest.mark.parametrize("workers", [2, 3])
 def test_the_number_of_workers_changes_nothing(workers):
     alone, shared = collect(), collect(workers=workers)

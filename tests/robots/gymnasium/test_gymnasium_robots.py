@@ -124,4 +124,4 @@ def test_the_plugin_offers_the_family():
     (provider,) = plugin.GymnasiumPlugin(NoConfig()).tasks()
     assert provider.family == "gymnasium"
     assert provider.names() == tuple(ENVS)
-    assert provider.expert is None
+    assert provider.expert is plugin.build_expert
