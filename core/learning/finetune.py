@@ -91,6 +91,7 @@ def finetune(
         decision = collector.decide(phase)
         collector.submit(decision)
         pace.updates += _learn(learner, section, phase, batches)
+        pace.ticks += 1
         learner.replay.add(collector.collect(decision))
         tick += 1
         if tick % section.log_every == 0:
@@ -100,11 +101,13 @@ def finetune(
         if tick % section.checkpoint_every == 0:
             _save(learner, batches, tick, checkpoints / f"step-{tick:09d}")
             prune_checkpoints(checkpoints, KEEP_CHECKPOINTS)
-    log(collector.env_steps, _figures(learner, pace))
+    if pace.ticks:
+        log(collector.env_steps, _figures(learner, pace))
     bar.update(section.env_steps)
     final = checkpoints / f"step-{tick:09d}"
-    _save(learner, batches, tick, final)
-    prune_checkpoints(checkpoints, KEEP_CHECKPOINTS)
+    if not final.exists():
+        _save(learner, batches, tick, final)
+        prune_checkpoints(checkpoints, KEEP_CHECKPOINTS)
     return final
 
 
@@ -126,9 +129,10 @@ def _learn(
 
 @dataclass(slots=True)
 class _Pace:
-    """Rates since the last line of metrics."""
+    """What was done since the last line of metrics, and how fast."""
 
     env_steps: int
+    ticks: int = 0
     updates: int = 0
     since: float = 0.0
 
@@ -141,7 +145,8 @@ class _Pace:
             "speed/env_steps_per_s": (env_steps - self.env_steps) / elapsed,
             "speed/updates_per_s": self.updates / elapsed,
         }
-        self.env_steps, self.updates, self.since = env_steps, 0, time.perf_counter()
+        self.env_steps, self.ticks, self.updates = env_steps, 0, 0
+        self.since = time.perf_counter()
         return found
 
 
