@@ -3,10 +3,10 @@
     python benchmarks/gymnasium_experts.py hopper [--seeds 0 1] [--state FOLDER]
 
 The search is the V2-t of Mania, Guy and Recht, "Simple random search of static linear policies is
-competitive for reinforcement learning" (2018), with their settings: both signs of N random
-directions are played, the t best directions move the weights, observations are normalised by what
-was met so far. It stops at the first weights whose mean return reaches the target: a medium gait,
-since demonstrations should leave something to learn. The result is
+competitive for reinforcement learning" (2018), with settings close to theirs: both signs of N
+random directions are played, the t best directions move the weights, observations are normalised
+by what was met so far. It stops at the first weights whose mean return reaches the target: a medium
+gait, since demonstrations should leave something to learn. The result is
 `robots/gymnasium/experts/NAME.json`.
 
 One core, no torch. Progress is saved every CHECK_EVERY iterations in `--state`; the same command
@@ -19,7 +19,7 @@ import re
 import time
 from collections.abc import Sequence
 from contextlib import closing
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -28,6 +28,7 @@ import numpy.typing as npt
 
 from outrider.core import seeds
 from outrider.core.config import NoConfig
+from outrider.core.errors import OutriderError
 from outrider.core.evaluation.statistics import Interval, bootstrap_mean
 from outrider.core.files import read_json, write_json, write_text
 from outrider.core.simulation.types import Simulator
@@ -67,7 +68,7 @@ class Setting:
 
 SETTINGS = {
     "hopper": Setting(8, 4, 0.01, 0.025, bonus=1.0, target=1300.0),
-    "walker2d": Setting(40, 30, 0.03, 0.025, bonus=1.0, target=1500.0),
+    "walker2d": Setting(16, 8, 0.03, 0.025, bonus=1.0, target=1500.0),
     "halfcheetah": Setting(16, 4, 0.02, 0.03, bonus=0.0, target=1800.0),
 }
 
@@ -147,8 +148,15 @@ def fresh(simulator: Simulator) -> Search:
     return Search(0, 0, np.zeros((A, O)), Moments(0, np.zeros(O), np.zeros(O)))
 
 
-def resumed(saved: dict[str, Any]) -> Search:
-    """The inverse of `to_json`."""
+def load(state: Path, setting: Setting) -> Search:
+    """A search that was interrupted; its target may have changed meanwhile.
+
+    Raises:
+        OutriderError: when it was made with other settings.
+    """
+    saved = read_json(state)
+    if saved["setting"] | {"target": setting.target} != asdict(setting):
+        raise OutriderError("was searched with other settings", where=str(state), fix="Remove it.")
     mean, squares = np.array(saved["mean"]), np.array(saved["squares"])
     return Search(
         saved["iteration"],
@@ -208,7 +216,7 @@ def find_gait(
     simulator: Simulator, setting: Setting, seed: int, state: Path, limit: int
 ) -> Search | None:
     """Search until the target is reached; None when `limit` steps were not enough."""
-    search = resumed(read_json(state)) if state.exists() else fresh(simulator)
+    search = load(state, setting) if state.exists() else fresh(simulator)
     start = time.monotonic()
     while not (search.curve and search.curve[-1][2] >= setting.target):
         if search.steps >= limit:
@@ -218,7 +226,7 @@ def find_gait(
         resets = [seeds.integer(seed, "check", i) for i in range(CHECK_EPISODES)]
         returns, lengths = evaluate(simulator, search.policy, resets).mean(axis=0)
         search.curve.append([search.iteration, search.steps, float(returns)])
-        write_json(state, search.to_json())
+        write_json(state, {"setting": asdict(setting), **search.to_json()})
         print(
             f"seed {seed}: iteration {search.iteration}, {search.steps} steps, return "
             f"{returns:.0f}, length {lengths:.0f}, {time.monotonic() - start:.0f} s",

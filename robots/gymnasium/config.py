@@ -8,7 +8,7 @@ from outrider.core.config import StrictModel
 class ExpertConfig(StrictModel):
     """What is drawn anew for every episode, and how widely.
 
-    With the defaults the demonstrations show every gait that was found, sloppily executed. With
+    With the defaults the demonstrations show every gait that was found, a little sloppily. With
     `CLEAN_EXPERT` the expert does what the search found.
 
     Attributes:
@@ -21,8 +21,8 @@ class ExpertConfig(StrictModel):
     """
 
     gaits: tuple[NonNegativeInt, ...] | None = Field(default=None, min_length=1)
-    action_noise: float = Field(default=0.2, ge=0)
-    gain_spread: float = Field(default=0.15, ge=0, lt=1)
+    action_noise: float = Field(default=0.1, ge=0)
+    gain_spread: float = Field(default=0.1, ge=0, lt=1)
 
 
 CLEAN_EXPERT = ExpertConfig(action_noise=0.0, gain_spread=0.0)

@@ -58,7 +58,7 @@ def test_fresh_seeds_give_the_return_that_the_file_states(name, number):
 
 
 def test_hopper_is_of_medium_skill():
-    """About a third to a half of what trained agents reach; standing still would give 1000."""
+    """Well below what trained agents reach; standing still would give 1000."""
     for gait in expert.load_gaits("hopper"):
         assert 800 < gait.returns.value < 2000
         assert gait.returns.value > 1.8 * gait.lengths.value  # it runs at 0.8 m/s or faster
@@ -166,6 +166,9 @@ def test_an_interrupted_search_finds_what_an_uninterrupted_one_finds(search, tmp
     assert json.loads(whole.read_text())["iteration"] > 2
     assert parts.read_text() == whole.read_text()
     assert "seed 3: iteration 1," in capsys.readouterr().out
+    changed = search.Setting(2, 2, 0.02, 0.05, bonus=1.0, target=1e9)
+    with pytest.raises(OutriderError, match=r"parts\.json: was searched with other settings"):
+        search.find_gait(robot, changed, 3, parts, limit=600)
     robot.close()
 
 
