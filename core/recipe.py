@@ -148,14 +148,15 @@ class ExportSection(StrictModel):
     Attributes:
         name: bundle name; None takes the recipe's file name.
         version: of the policy, MAJOR.MINOR.PATCH.
-        parity_vectors: recorded observations that travel with the bundle.
+        parity_vectors: recorded observations that travel with the bundle; fewer than a hundred
+            prove too little.
         tolerance: largest allowed error of an action in normalised units.
         description: one sentence for people.
     """
 
     name: str | None = Field(default=None, pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]*$")
     version: str = Field(default="0.1.0", pattern=r"^\d+\.\d+\.\d+$")
-    parity_vectors: PositiveInt = 256
+    parity_vectors: int = Field(default=256, ge=100)
     tolerance: PositiveFloat = 1e-5
     description: str = ""
 

@@ -75,7 +75,7 @@ def compare_policies(shop: Workshop) -> None:
     if not {"base", "finetuned"} <= set(evaluations(run)):
         return
     base, finetuned = load_evaluation(run, "base"), load_evaluation(run, "finetuned")
-    rng = seeds.generator(shop.folder.recipe.seed, "comparison")
+    rng = seeds.generator(base.noise.seed, "comparison")
     shop.folder.add_results({"comparison": compare(base, finetuned, rng).to_json()})
 
 
