@@ -23,7 +23,7 @@ def path(tmp_path):
     return fakes.make_bundle(tmp_path / "fake-0.1.0.outrider")
 
 
-def refused(path, *words, kind=OutriderError):
+def check_refused(path, *words, kind=OutriderError):
     with pytest.raises(OutriderError) as caught:
         open_bundle(path).parity()
     assert type(caught.value) is kind
@@ -103,7 +103,7 @@ def test_truncated(path):
     data = path.read_bytes()
     for length in sorted({*range(0, len(data), 97), len(data) - 1}):
         path.write_bytes(data[:length])
-        refused(path)
+        check_refused(path)
 
 
 @settings(
@@ -127,29 +127,29 @@ def test_changed_member(path):
         members["policy.onnx"] = members["policy.onnx"][:-1] + b"\x00"
 
     repack(path, change)
-    refused(path, "policy.onnx was changed", "Do not run it", kind=CheckFailed)
+    check_refused(path, "policy.onnx was changed", "Do not run it", kind=CheckFailed)
 
 
 def test_missing_and_extra_members(path):
     repack(path, lambda members: members.pop("parity.npz"))
-    refused(path, "members missing: 'parity.npz'", kind=CheckFailed)
+    check_refused(path, "members missing: 'parity.npz'", kind=CheckFailed)
     fakes.make_bundle(path)
     repack(path, lambda members: members.update({"parts/x/evil.py": b""}))
-    refused(path, "not in the manifest: 'parts/x/evil.py'", kind=CheckFailed)
+    check_refused(path, "not in the manifest: 'parts/x/evil.py'", kind=CheckFailed)
 
 
 def test_many_strange_members_make_a_short_line(path):
     repack(path, lambda members: members.update({f"{'x' * 200}{i}": b"" for i in range(900)}))
-    assert "and 895 more" in refused(path, kind=CheckFailed)
+    assert "and 895 more" in check_refused(path, kind=CheckFailed)
 
 
 def test_members_that_every_bundle_has(path):
     repack(path, lambda members: members.pop("manifest.json"))
-    refused(path, "not a bundle")
+    check_refused(path, "not a bundle")
     write_bundle(path, fakes.manifest(), fakes.members(**{"parity.npz": None}))
-    refused(path, "parity.npz is missing")
+    check_refused(path, "parity.npz is missing")
     write_bundle(path, fakes.manifest(), fakes.members(**{"policy.onnx": None}))
-    refused(path, "policy.onnx is missing")
+    check_refused(path, "policy.onnx is missing")
 
 
 @pytest.mark.parametrize("name", ["../x", "/abs", "C:\\x", "a\\b", "dir/", ".x"])
@@ -160,17 +160,17 @@ def test_writing_a_name_outside(tmp_path, name):
 
 
 def test_what_is_no_bundle_at_all(tmp_path):
-    refused(tmp_path / "none", "no such bundle")
-    refused(tmp_path, "this is no file")
+    check_refused(tmp_path / "none", "no such bundle")
+    check_refused(tmp_path, "this is no file")
     (tmp_path / "text").write_text("hello, I am a bundle, honestly\n")
-    refused(tmp_path / "text", "no bundle at all")
+    check_refused(tmp_path / "text", "no bundle at all")
     os.mkfifo(tmp_path / "pipe")
-    refused(tmp_path / "pipe", "this is no file")
+    check_refused(tmp_path / "pipe", "this is no file")
 
 
 def test_a_huge_manifest_is_not_read(path):
     repack(path, lambda members: members.update({"manifest.json": b" " * ((16 << 20) + 1)}))
-    refused(path, "manifest.json has 16777217 bytes")
+    check_refused(path, "manifest.json has 16777217 bytes")
 
 
 # --- the manifest -------------------------------------------------------------------------------
@@ -179,7 +179,7 @@ def test_a_huge_manifest_is_not_read(path):
 @pytest.mark.parametrize("version", [0, 2, "1", None, True, 1.0, [1], "x" * 10_000])
 def test_unknown_schema(path, version):
     rewrite_manifest(path, lambda values: values.update(schema_version=version))
-    refused(path, "schema version", "Update Outrider")
+    check_refused(path, "schema version", "Update Outrider")
 
 
 NOTHING = {"name": "empty", "shape": [0], "low": None, "high": None}
@@ -229,12 +229,12 @@ NOTHING = {"name": "empty", "shape": [0], "low": None, "high": None}
 )
 def test_manifests_that_say_nonsense(path, change, words):
     rewrite_manifest(path, change)
-    refused(path, words)
+    check_refused(path, words)
 
 
 def test_manifests_that_are_no_text(path):
     repack(path, lambda members: members.update({"manifest.json": b"\xff\xfe\x00"}))
-    refused(path, "not JSON")
+    check_refused(path, "not JSON")
 
 
 def test_a_manifest_that_json_cannot_hold(tmp_path):
@@ -292,7 +292,7 @@ def poisoned(value):
 )
 def test_vectors_of_another_kind(path, changes, words):
     fakes.make_bundle(path, parity=npz(**changes))
-    refused(path, words)
+    check_refused(path, words)
 
 
 def test_objects_are_never_unpickled(path):
@@ -303,7 +303,7 @@ def test_objects_are_never_unpickled(path):
     bomb = np.empty(1, dtype=object)
     bomb[0] = Bomb()
     fakes.make_bundle(path, parity=npz(action=bomb))
-    refused(path, "action is object")
+    check_refused(path, "action is object")
 
 
 def header(shape, version=(1, 0)):
@@ -329,22 +329,22 @@ def header(shape, version=(1, 0)):
 def test_headers_are_not_believed(path, content, words):
     good = stored.unpack(io.BytesIO(fakes.vectors().to_bytes()), "", {})
     fakes.make_bundle(path, parity=stored.pack(good | {"action.npy": content}, ""))
-    refused(path, words)
+    check_refused(path, words)
 
 
 def test_vectors_compressed_or_by_another_writer(path):
     buffer = io.BytesIO()
     np.savez_compressed(buffer, **arrays(observation=np.zeros((10**6,), np.float32)))
     fakes.make_bundle(path, parity=buffer.getvalue())
-    refused(path, "compressed")
+    check_refused(path, "compressed")
     fakes.make_bundle(path, parity=b"PK")
-    refused(path, "damaged")
+    check_refused(path, "damaged")
 
 
 def test_the_count_of_vectors_is_the_manifests(path):
     few = ParityVectors(*(arrays()[k][:50] for k in ("observation", "noise", "action")))
     fakes.make_bundle(path, parity=few)
-    refused(path, "expected float32 (120, 3)")
+    check_refused(path, "expected float32 (120, 3)")
 
 
 def test_a_manifest_whose_digest_is_of_another_length(path):
@@ -352,7 +352,7 @@ def test_a_manifest_whose_digest_is_of_another_length(path):
         values["members"]["policy.onnx"]["size"] += 1
 
     rewrite_manifest(path, change)
-    refused(path, "policy.onnx was changed", kind=CheckFailed)
+    check_refused(path, "policy.onnx was changed", kind=CheckFailed)
     assert Member(sha256="0" * 64, size=0)
     with pytest.raises(ValueError, match="pattern"):
         Member(sha256="0" * 64 + "\n", size=0)

@@ -30,7 +30,7 @@ def cli(capsys, *arguments):
     return code, out, err
 
 
-def failed(path, capsys, *words):
+def check_failed(path, capsys, *words):
     """The certificate fails, and the command line says so in one line with exit code 1."""
     certificate = verify(open_bundle(path))
     assert not certificate.passed and certificate.failures
@@ -46,7 +46,7 @@ def failed(path, capsys, *words):
     return certificate
 
 
-def refused(path, capsys, *words, code=2, options=()):
+def check_refused(path, capsys, *words, code=2, options=()):
     found, out, err = cli(capsys, "verify", path, *options)
     assert found == code and out == ""
     assert err.count("\n") == 1 and err.startswith("outrider: ")
@@ -84,7 +84,9 @@ def test_the_certificate_is_written(path, tmp_path, capsys):
 def test_a_shift_is_measured_exactly_in_both_units(path, capsys):
     """+0.5 on everything: 0.5 rad/s, which is 0.5 and 0.25 in units of (1, 2)."""
     fakes.make_bundle(path, graph=fakes.graph(poison=0.5))
-    certificate = failed(path, capsys, "actions differ by 0.5 in normalised units, allowed 1e-05")
+    certificate = check_failed(
+        path, capsys, "actions differ by 0.5 in normalised units, allowed 1e-05"
+    )
     assert certificate.max_abs_error == pytest.approx(0.5, abs=1e-6)
     assert certificate.field_errors["shoulder"] == pytest.approx(0.5, abs=1e-6)
     assert certificate.field_errors["elbow"] == pytest.approx(0.5, abs=1e-6)
@@ -95,7 +97,7 @@ def test_a_corrupted_normaliser(path, capsys):
     w = fakes.weights()
     w[1] *= 1.001
     fakes.make_bundle(path, graph=fakes.graph(w))
-    certificate = failed(path, capsys, "actions differ by", "normalised units")
+    certificate = check_failed(path, capsys, "actions differ by", "normalised units")
     observation, noise = fakes.vectors().observation, fakes.vectors().noise
     expected = np.abs(fakes.answer(observation, noise, w) - fakes.vectors().action) / [1, 2]
     assert certificate.max_abs_error == pytest.approx(expected.max(), abs=1e-6)
@@ -107,13 +109,13 @@ def test_a_single_bad_action_of_the_last_observation(path, capsys):
     action[-1, -1, -1] += 1e-3
     vectors = ParityVectors(fakes.vectors().observation, fakes.vectors().noise, action)
     fakes.make_bundle(path, parity=vectors)
-    certificate = failed(path, capsys, "actions differ by 0.0005")
+    certificate = check_failed(path, capsys, "actions differ by 0.0005")
     assert certificate.first_action_error <= 1e-6
 
 
 def test_a_graph_with_its_joints_swapped(path, capsys):
     fakes.make_bundle(path, graph=fakes.graph(fakes.weights()[:, ::-1]))
-    failed(path, capsys, "actions differ by")
+    check_failed(path, capsys, "actions differ by")
 
 
 def test_a_manifest_with_its_joints_swapped(path, capsys):
@@ -129,7 +131,7 @@ def test_a_manifest_with_its_joints_swapped(path, capsys):
         task.reward,
     )
     fakes.make_bundle(path, task=task_to_json(swapped), safety={})
-    failed(path, capsys, DIGEST)
+    check_failed(path, capsys, DIGEST)
 
 
 def test_a_graph_without_the_digest_is_judged_by_its_names(path):
@@ -142,7 +144,7 @@ def test_a_graph_without_the_digest_is_judged_by_its_names(path):
 @pytest.mark.parametrize("value", [np.nan, np.inf, -np.inf])
 def test_answers_that_are_not_finite(path, capsys, value):
     fakes.make_bundle(path, graph=fakes.graph(poison=value))
-    certificate = failed(path, capsys, "actions differ by")
+    certificate = check_failed(path, capsys, "actions differ by")
     assert certificate.to_json()["max_abs_error"] is None
     json.dumps(certificate.to_json(), allow_nan=False)
 
@@ -157,17 +159,17 @@ def test_answers_that_are_not_finite(path, capsys, value):
 )
 def test_the_graph_of_another_bundle(path, capsys, key, name, version, task):
     fakes.make_bundle(path, graph=fakes.graph(metadata=contract_metadata(name, version, task)))
-    failed(path, capsys, f"metadata says {key}")
+    check_failed(path, capsys, f"metadata says {key}")
 
 
 def test_a_graph_without_metadata(path, capsys):
     fakes.make_bundle(path, graph=fakes.graph(metadata={}))
-    failed(path, capsys, "metadata says outrider.name = 'None'")
+    check_failed(path, capsys, "metadata says outrider.name = 'None'")
 
 
 def test_a_frozen_batch(path, capsys):
     fakes.make_bundle(path, graph=fakes.graph(batch=1))
-    failed(path, capsys, "observation has shape (1, 3), the contract says (B, 3)")
+    check_failed(path, capsys, "observation has shape (1, 3), the contract says (B, 3)")
 
 
 @pytest.mark.parametrize(
@@ -176,13 +178,13 @@ def test_a_frozen_batch(path, capsys):
 def test_other_shapes(path, capsys, sizes):
     w = np.zeros((sizes[0], fakes.A), np.float32)
     fakes.make_bundle(path, graph=fakes.graph(w, sizes=sizes))
-    failed(path, capsys, "the contract says")
+    check_failed(path, capsys, "the contract says")
 
 
 def test_a_manifest_that_declares_other_shapes(path, capsys):
     declared = fakes.manifest().graph.model_copy(update={"outputs": {"action": [None, 9, 9]}})
     write_bundle(path, fakes.manifest(graph=declared), fakes.members())
-    failed(path, capsys, "declares other shapes than the graph has")
+    check_failed(path, capsys, "declares other shapes than the graph has")
 
 
 def edited(change):
@@ -207,7 +209,7 @@ def test_a_batch_that_is_mixed_is_found(path, capsys):
     row = raw - raw.mean(0)
     action = np.clip(row[:, None] + noise[:, : fakes.E], -2, 2).astype(np.float32)
     fakes.make_bundle(path, graph=edited(mix), parity=ParityVectors(observation, noise, action))
-    certificate = failed(path, capsys, "a batch differs from its rows one by one")
+    certificate = check_failed(path, capsys, "a batch differs from its rows one by one")
     assert certificate.max_abs_error <= 1e-5
 
 
@@ -221,7 +223,7 @@ def test_a_batch_that_only_looks_dynamic(path, capsys):
                 node.input[1] = "shape"
 
     fakes.make_bundle(path, graph=edited(freeze))
-    refused(path, capsys, "inference failed", code=1)
+    check_refused(path, capsys, "inference failed", code=1)
 
 
 def test_memory_does_not_grow_with_the_vectors(path, monkeypatch):
@@ -247,7 +249,7 @@ def test_memory_does_not_grow_with_the_vectors(path, monkeypatch):
 
 def test_other_names(path, capsys):
     fakes.make_bundle(path, graph=fakes.graph(names=("obs", "noise", "action")))
-    refused(path, capsys, "the graph takes ['noise', 'obs']", "expected")
+    check_refused(path, capsys, "the graph takes ['noise', 'obs']", "expected")
 
 
 def test_other_numbers(path, capsys):
@@ -260,13 +262,13 @@ def test_other_numbers(path, capsys):
                 tensor.CopyFrom(onnx.numpy_helper.from_array(array, tensor.name))
 
     fakes.make_bundle(path, graph=edited(double))
-    refused(path, capsys, "tensor(double) where float32 is expected")
+    check_refused(path, capsys, "tensor(double) where float32 is expected")
 
 
 @pytest.mark.parametrize("content", [b"", b"no graph", b"\x08\x09", b"\xff" * 100, bytes(1000)])
 def test_graphs_that_are_none(path, capsys, content):
     fakes.make_bundle(path, graph=content)
-    refused(path, capsys, "policy graph")
+    check_refused(path, capsys, "policy graph")
 
 
 def test_weights_outside_the_bundle(path, capsys, tmp_path, monkeypatch):
@@ -283,21 +285,21 @@ def test_weights_outside_the_bundle(path, capsys, tmp_path, monkeypatch):
 
     monkeypatch.chdir(tmp_path)
     fakes.make_bundle(path, graph=edited(move_out))
-    refused(path, capsys, "weights in a file outside itself")
+    check_refused(path, capsys, "weights in a file outside itself")
 
 
 def test_too_few_vectors(path, capsys):
     vectors = fakes.vectors(99)
     members = fakes.members(**{"parity.npz": vectors.to_bytes()})
     write_bundle(path, fakes.manifest(parity=fakes.make_parity(99)), members)
-    refused(path, capsys, "99 recorded observations, at least 100 are needed")
+    check_refused(path, capsys, "99 recorded observations, at least 100 are needed")
 
 
 # --- providers ----------------------------------------------------------------------------------
 
 
 def test_an_unknown_provider(path, capsys):
-    refused(path, capsys, "did you mean 'cuda'", options=["--provider", "cude"])
+    check_refused(path, capsys, "did you mean 'cuda'", options=["--provider", "cude"])
 
 
 @pytest.mark.parametrize("provider", ["cuda", "tensorrt"])
@@ -306,22 +308,22 @@ def test_a_provider_that_is_not_there_is_no_silent_fallback(path, capsys, provid
 
     if "CUDAExecutionProvider" in onnxruntime.get_available_providers():
         pytest.skip("this machine may really have it")
-    refused(path, capsys, "but active is", "outrider[gpu]", options=["--provider", provider])
+    check_refused(path, capsys, "but active is", "outrider[gpu]", options=["--provider", provider])
 
 
 # --- the command line on files that are no bundles ----------------------------------------------
 
 
 def test_the_command_line_on_damage(path, tmp_path, capsys):
-    refused(tmp_path / "none.outrider", capsys, "no such bundle")
-    refused(tmp_path, capsys, "no file")
+    check_refused(tmp_path / "none.outrider", capsys, "no such bundle")
+    check_refused(tmp_path, capsys, "no file")
     whole = path.read_bytes()
     path.write_bytes(whole[: len(whole) // 2])
-    refused(path, capsys, "damaged or truncated")
+    check_refused(path, capsys, "damaged or truncated")
     changed = bytearray(whole)
     changed[len(whole) // 2] ^= 1
     path.write_bytes(bytes(changed))
-    refused(path, capsys, "damaged or truncated")
+    check_refused(path, capsys, "damaged or truncated")
 
 
 @pytest.mark.filterwarnings("error")

@@ -189,7 +189,7 @@ def outrider(value):
 class TestDamage:
     """Each is one line that names the folder and the array; nothing is filled in silently."""
 
-    def refused(self, store, pattern, read=False):
+    def check_refused(self, store, pattern, read=False):
         with pytest.raises(OutriderError, match=pattern) as caught:
             opened = open_store(store)
             if read:
@@ -202,17 +202,17 @@ class TestDamage:
     )
     def test_missing_chunk(self, store, name):
         next(p for p in (store / name / "c").rglob("*") if p.is_file()).unlink()
-        self.refused(store, f"{name}: chunk 0 of 1 is missing")
+        self.check_refused(store, f"{name}: chunk 0 of 1 is missing")
 
     @pytest.mark.parametrize("name", ["action", "success", "extra/qpos"])
     def test_missing_array(self, store, name):
         shutil.rmtree(store / name)
-        self.refused(store, f"{name}: is missing")
+        self.check_refused(store, f"{name}: is missing")
 
     def test_short_chunk(self, store):
         chunk = store / "action" / "c" / "0" / "0"
         chunk.write_bytes(chunk.read_bytes()[:-3])
-        self.refused(store, "action: chunk 0 has 137 bytes instead of 140")
+        self.check_refused(store, "action: chunk 0 has 137 bytes instead of 140")
 
     @pytest.mark.parametrize("name", ["observation", "extra/qpos"])
     def test_flipped_bit_in_a_chunk(self, store, name):
@@ -220,23 +220,23 @@ class TestDamage:
         content = bytearray(chunk.read_bytes())
         content[9] ^= 4
         chunk.write_bytes(content)
-        self.refused(store, f"{name}: rows 0 to 16 cannot be read .*checksum", read=True)
+        self.check_refused(store, f"{name}: rows 0 to 16 cannot be read .*checksum", read=True)
 
     @pytest.mark.parametrize("count", [2**62, 10**18, 18])
     def test_huge_shape_is_found_without_allocating(self, store, count):
         edit(store / "observation" / "zarr.json", lambda v: v["shape"].__setitem__(0, count))
-        self.refused(store, "observation: chunk 1 of .* is missing")
+        self.check_refused(store, "observation: chunk 1 of .* is missing")
 
     def test_huge_chunk(self, store):
         def change(value):
             value["chunk_grid"]["configuration"]["chunk_shape"][0] = 2**50
 
         edit(store / "observation" / "zarr.json", change)
-        self.refused(store, "observation: chunks of .* are too large")
+        self.check_refused(store, "observation: chunks of .* are too large")
 
     def test_lengths_that_disagree(self, store):
         edit(store / "reward" / "zarr.json", lambda v: v["shape"].__setitem__(0, 16))
-        self.refused(store, "reward: has 16 rows, observation has 17")
+        self.check_refused(store, "reward: has 16 rows, observation has 17")
 
     @pytest.mark.parametrize(
         ("name", "change", "message"),
@@ -252,7 +252,7 @@ class TestDamage:
     )
     def test_array_metadata(self, store, name, change, message):
         edit(store / name / "zarr.json", change)
-        self.refused(store, f"{name}: .*{message}")
+        self.check_refused(store, f"{name}: .*{message}")
 
     @pytest.mark.parametrize(
         ("change", "message"),
@@ -270,7 +270,7 @@ class TestDamage:
     )
     def test_attributes(self, store, change, message):
         edit(store / "zarr.json", change)
-        self.refused(store, message)
+        self.check_refused(store, message)
 
     @pytest.mark.parametrize(
         ("ends", "message"),
@@ -284,7 +284,7 @@ class TestDamage:
         import zarr
 
         zarr.open_array(store / "episode_ends", mode="r+")[:] = ends
-        self.refused(store, message)
+        self.check_refused(store, message)
 
     def test_not_there_and_not_a_folder(self, store, tmp_path):
         with pytest.raises(DataError, match="does not exist"):
@@ -293,7 +293,7 @@ class TestDamage:
         with pytest.raises(DataError, match="is no folder"):
             open_store(tmp_path / "file")
         (store / "zarr.json").write_text("{")
-        self.refused(store, "zarr.json: not valid JSON")
+        self.check_refused(store, "zarr.json: not valid JSON")
 
     @settings(
         max_examples=120,

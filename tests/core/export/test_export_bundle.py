@@ -11,7 +11,7 @@ from outrider.core.export.bundle import assemble
 from outrider.core.types import Field, Spec, TaskSpec
 
 
-def refused(tmp_path, words, kind=OutriderError, **changes):
+def check_refused(tmp_path, words, kind=OutriderError, **changes):
     with pytest.raises(kind, match=words) as caught:
         assemble(tmp_path / "b.outrider", fakes.contents(**changes))
     assert "\n" not in str(caught.value)
@@ -82,9 +82,9 @@ def test_parts_travel_under_their_plugin(tmp_path):
 
 
 def test_a_graph_that_differs_leaves_nothing_behind(tmp_path):
-    refused(tmp_path, "actions differ by", CheckFailed, vectors=shifted(1e-3))
-    refused(tmp_path, "metadata", CheckFailed, graph=fakes.graph(metadata={}))
-    refused(tmp_path, "contract says", CheckFailed, graph=fakes.graph(batch=1))
+    check_refused(tmp_path, "actions differ by", CheckFailed, vectors=shifted(1e-3))
+    check_refused(tmp_path, "metadata", CheckFailed, graph=fakes.graph(metadata={}))
+    check_refused(tmp_path, "contract says", CheckFailed, graph=fakes.graph(batch=1))
 
 
 def test_a_failure_leaves_the_old_bundle(tmp_path):
@@ -97,21 +97,21 @@ def test_a_failure_leaves_the_old_bundle(tmp_path):
 
 
 def test_too_few_vectors(tmp_path):
-    refused(tmp_path, "at least 100", vectors=fakes.vectors(99))
+    check_refused(tmp_path, "at least 100", vectors=fakes.vectors(99))
 
 
 def test_vectors_that_are_not_finite(tmp_path):
-    refused(tmp_path, "action is not finite", vectors=shifted(np.nan))
+    check_refused(tmp_path, "action is not finite", vectors=shifted(np.nan))
 
 
 @pytest.mark.parametrize("plugin", ["..", "../x", "/abs", "a b"])
 def test_a_plugin_with_a_name_that_leads_outside(tmp_path, plugin):
-    refused(tmp_path, "not plain and relative", parts={plugin: {"x": b""}})
+    check_refused(tmp_path, "not plain and relative", parts={plugin: {"x": b""}})
 
 
 @pytest.mark.parametrize("name", ["policy.onnx", "parity.npz", "manifest.json", "parts/p/x"])
 def test_further_files_may_not_take_a_place(tmp_path, name):
-    refused(tmp_path, "is called", files={name: b""})
+    check_refused(tmp_path, "is called", files={name: b""})
 
 
 @pytest.mark.parametrize(
@@ -129,11 +129,11 @@ def test_further_files_may_not_take_a_place(tmp_path, name):
     ],
 )
 def test_contents_without_sense(tmp_path, changes):
-    refused(tmp_path, ".", **changes)
+    check_refused(tmp_path, ".", **changes)
 
 
 def test_a_task_without_limits_is_refused(tmp_path):
     task = fakes.TASK
     free = Spec((Field("shoulder", (), "rad/s"), task.action.fields[1]))
     open_ended = TaskSpec(task.task, task.observation, free, 50.0, 10, True, "")
-    refused(tmp_path, r"safety", task=open_ended)
+    check_refused(tmp_path, r"safety", task=open_ended)

@@ -122,9 +122,11 @@ def test_a_worker_that_does_not_listen_is_ended_all_the_same(tmp_path):
     fleet = ProcessFleet(CountingFactory(waits_for=str(tmp_path / "never")), 1, 1)
     fleet.reset({0: 0})
     fleet.submit(chunks(1, 1))
-    fleet._workers[0].close(patience_s=0.1)
+    worker = fleet._workers[0]
+    worker.close(patience_s=0.1)
     fleet._workers.clear()
     fleet.close()
+    assert not multiprocessing.active_children()
 
 
 def test_a_fleet_of_nothing_is_refused():

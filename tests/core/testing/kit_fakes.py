@@ -32,6 +32,6 @@ def explorer(**changes):
     return plugin(explorer=lambda self, ctx: kind(ctx))
 
 
-def refused(cls, sentence, config=None, **options):
+def check_refused(cls, sentence, config=None, **options):
     with pytest.raises((AssertionError, OutriderError), match=sentence):
         check_plugin(cls, config, **options)

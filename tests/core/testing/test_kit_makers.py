@@ -6,7 +6,7 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 from host_fakes import plugin
-from kit_fakes import explorer, refused
+from kit_fakes import check_refused, explorer
 
 from outrider.core.learning.types import Selection
 from outrider.core.testing import Subject, check_plugin, fake_capabilities, untouched_randomness
@@ -27,8 +27,10 @@ def test_global_generators_are_watched(draw, name):
         draw()
         return values.mean(axis=0)
 
-    refused(explorer(scores=drawing), f"touches the global generator of {name}")
-    refused(plugin(metrics=lambda self: _ignore(draw())), "a notice touches the global generator")
+    check_refused(explorer(scores=drawing), f"touches the global generator of {name}")
+    check_refused(
+        plugin(metrics=lambda self: _ignore(draw())), "a notice touches the global generator"
+    )
 
 
 def _ignore(_):
@@ -105,17 +107,17 @@ UNSEEDED = {
     ],
 )
 def test_an_explorer_that_breaks_a_rule(changes, sentence):
-    refused(explorer(**changes), sentence)
+    check_refused(explorer(**changes), sentence)
 
 
 @pytest.mark.filterwarnings("ignore:divide by zero:RuntimeWarning")
 def test_an_explorer_that_divides_by_a_spread_of_zero():
-    refused(explorer(**DIVIDES), "'z' that is not finite")
+    check_refused(explorer(**DIVIDES), "'z' that is not finite")
 
 
 def test_state_shared_between_instances_is_found():
     SHARED.clear()
-    refused(explorer(scores=shared), "differently")
+    check_refused(explorer(scores=shared), "differently")
 
 
 def test_an_explorer_may_draw_its_choice():
@@ -127,7 +129,7 @@ def test_an_explorer_may_draw_its_choice():
 
 def test_capabilities_can_be_given():
     picky = {"refusals": lambda self, c: [] if c.critic_space == "noise" else ["noise only"]}
-    refused(explorer(**picky), "noise only")
+    check_refused(explorer(**picky), "noise only")
     check_plugin(explorer(**picky), capabilities=fake_capabilities(critic_space="noise"))
 
 
@@ -160,11 +162,11 @@ STATE = {
 
 def test_state_goes_round():
     check_plugin(explorer(**STATE))
-    refused(explorer(scores=turns), "after its state was saved and loaded differs")
+    check_refused(explorer(scores=turns), "after its state was saved and loaded differs")
     lost = STATE | {"load_state_dict": lambda self, state: None}
-    refused(explorer(**lost), "after its state was saved and loaded differs")
+    check_refused(explorer(**lost), "after its state was saved and loaded differs")
     odd = STATE | {"state_dict": lambda self: {"calls": {1, 2}}}
-    refused(explorer(**odd), r"state_dict\(\).*\['calls'\] is a set")
+    check_refused(explorer(**odd), r"state_dict\(\).*\['calls'\] is a set")
 
 
 # Learning objects
@@ -184,11 +186,11 @@ def test_learning_objects_are_asked_with_real_gradients():
     steep = regularizer(
         lambda view: {"s": (view.critic(view.observation, view.decision) * 0).abs().sum().sqrt()}
     )
-    refused(steep, "gradient of its critic_regularizer is not finite")
+    check_refused(steep, "gradient of its critic_regularizer is not finite")
     drawn = regularizer(lambda view: {"s": view.decision.mean() * torch.rand(())})
-    refused(drawn, "global generator of torch")
+    check_refused(drawn, "global generator of torch")
     wide = regularizer(lambda view: {"s": view.critic(view.observation, view.decision)})
-    refused(wide, r"loss 's' of shape \(3, 8\), not a scalar")
+    check_refused(wide, r"loss 's' of shape \(3, 8\), not a scalar")
 
 
 def test_targets_are_asked_with_an_ended_transition():
@@ -200,8 +202,8 @@ def test_targets_are_asked_with_an_ended_transition():
     check_plugin(
         target(lambda b, view: b.reward + b.bootstrap * view.next_value(b.next_observation))
     )
-    refused(target(lambda b, view: b.reward / b.bootstrap), "target that is not finite")
-    refused(target(lambda b, view: b.reward[:3]), "target of shape")
+    check_refused(target(lambda b, view: b.reward / b.bootstrap), "target that is not finite")
+    check_refused(target(lambda b, view: b.reward[:3]), "target of shape")
 
 
 def test_transforms_edit_gradients_and_nothing_else():
@@ -225,5 +227,5 @@ def test_transforms_edit_gradients_and_nothing_else():
         return {"norm": sum(float(p.grad.norm()) for p in parameters)}
 
     check_plugin(transform(scale))
-    refused(transform(decay), "edits parameters")
-    refused(transform(careless), "gradient_transform raised AttributeError")
+    check_refused(transform(decay), "edits parameters")
+    check_refused(transform(careless), "gradient_transform raised AttributeError")

@@ -6,7 +6,7 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 from host_fakes import plugin
-from kit_fakes import explorer, refused
+from kit_fakes import check_refused, explorer
 from pydantic import BaseModel
 
 from outrider.core.config import NoConfig, StrictModel
@@ -52,11 +52,13 @@ def test_every_check_passes_for_hooks_that_a_plugin_lacks():
 
 
 def test_what_the_host_refuses_the_kit_refuses():
-    refused(plugin(explorer=lambda self, ctxt: None), "asks for 'ctxt'; did you mean 'ctx'")
-    refused(plugin(explorre=lambda self, ctx: None), "no hook 'explorre'; did you mean 'explorer'")
+    check_refused(plugin(explorer=lambda self, ctxt: None), "asks for 'ctxt'; did you mean 'ctx'")
+    check_refused(
+        plugin(explorre=lambda self, ctx: None), "no hook 'explorre'; did you mean 'explorer'"
+    )
     wrong = plugin(metrics=lambda self: None)
     wrong.api = 3
-    refused(wrong, "made for plugin API 3")
+    check_refused(wrong, "made for plugin API 3")
 
 
 class Lax(BaseModel):
@@ -77,8 +79,8 @@ def with_config(config):
 
 
 def test_a_config_refuses_unknown_keys_and_reads_back():
-    refused(with_config(Lax), "accepts unknown keys")
-    refused(with_config(Forgetful), "does not read back", {"gain": 2.0})
+    check_refused(with_config(Lax), "accepts unknown keys")
+    check_refused(with_config(Forgetful), "does not read back", {"gain": 2.0})
     check_plugin(with_config(Forgetful))
 
 
@@ -88,7 +90,7 @@ def test_a_plugin_with_offers_is_made_from_nothing():
 
     cls = plugin(policies=lambda self: [])
     cls.Config = Needs
-    refused(cls, "made from its default Config", {"key": 1})
+    check_refused(cls, "made from its default Config", {"key": 1})
 
 
 def test_types_of_hooks_agree_with_the_specification():
@@ -98,8 +100,8 @@ def test_types_of_hooks_agree_with_the_specification():
 
     def narrow(self, ctx) -> Explorer: ...
 
-    refused(plugin(explorer=number), "'explorer' is annotated to return int")
-    refused(plugin(metrics=text), "'metrics' annotates 'step' as str; it gets int")
+    check_refused(plugin(explorer=number), "'explorer' is annotated to return int")
+    check_refused(plugin(metrics=text), "'metrics' annotates 'step' as str; it gets int")
     from outrider.core.testing import check_type_hints
 
     check_type_hints(Subject(plugin(explorer=narrow)))
@@ -137,13 +139,15 @@ POLICY = PolicyProvider("p", NoConfig, lambda config, task: None)
     ],
 )
 def test_an_offer_that_breaks_a_rule(kind, providers, sentence):
-    refused(plugin(**{kind: lambda self: providers}), sentence)
+    check_refused(plugin(**{kind: lambda self: providers}), sentence)
 
 
 def test_notices_take_what_they_are_told():
-    refused(plugin(metrics=lambda self, values: values["accuracy"]), "a notice raised.*accuracy")
+    check_refused(
+        plugin(metrics=lambda self, values: values["accuracy"]), "a notice raised.*accuracy"
+    )
     short = plugin(episode_finished=lambda self, episode: episode.reward[-2])
-    refused(short, "IndexError")
+    check_refused(short, "IndexError")
 
 
 def test_the_gate_gives_a_verdict_with_a_reason():
@@ -152,10 +156,10 @@ def test_the_gate_gives_a_verdict_with_a_reason():
 
     check_plugin(gate(None))
     check_plugin(gate(Verdict(True, "")))
-    refused(gate(Verdict(False, " ")), "gives no reason")
-    refused(gate(True), "gives True, expected a Verdict")
+    check_refused(gate(Verdict(False, " ")), "gives no reason")
+    check_refused(gate(True), "gives True, expected a Verdict")
     broken = plugin(may_deploy=lambda self, report: report["success"])
-    refused(broken, "its gate raises KeyError, which is a refusal")
+    check_refused(broken, "its gate raises KeyError, which is a refusal")
 
 
 def diagnostic(examine):
@@ -169,18 +173,18 @@ def test_diagnostics_take_episodes_of_any_length_and_number():
     def last_reward(label, episodes, task):
         return ReportSection(label, {"last": float(sum(e.reward[-1] for e in episodes))})
 
-    refused(diagnostic(mean_length), "ZeroDivisionError")
-    refused(diagnostic(last_reward), "IndexError")
+    check_refused(diagnostic(mean_length), "ZeroDivisionError")
+    check_refused(diagnostic(last_reward), "IndexError")
     rng = np.random.default_rng()
     drawn = diagnostic(lambda label, episodes, task: ReportSection(label, {"x": rng.random()}))
-    refused(drawn, "answers differently about no episodes")
+    check_refused(drawn, "answers differently about no episodes")
 
 
 def test_bundle_parts_are_the_same_twice():
     count = iter(range(9))
     changing = plugin(bundle_parts=lambda self, ctx: {"x": bytes(next(count))})
-    refused(changing, "other files the second time")
-    refused(plugin(bundle_parts=lambda self, ctx: {"../x": b""}), "not plain and relative")
+    check_refused(changing, "other files the second time")
+    check_refused(plugin(bundle_parts=lambda self, ctx: {"../x": b""}), "not plain and relative")
 
 
 # The fakes

@@ -34,7 +34,7 @@ def run(code, **environment):
     )
 
 
-def works(code, **environment):
+def check_works(code, **environment):
     done = run(code, **environment)
     if "Install the Debian" in done.stderr:
         pytest.skip(done.stderr.splitlines()[-1])
@@ -61,11 +61,11 @@ assert sky.max() < 30, sky
 
 @pytest.mark.parametrize("environment", [{}, {"MUJOCO_GL": "egl"}, {"MUJOCO_GL": "osmesa"}])
 def test_a_picture_is_upright_and_shows_the_scene(environment):
-    works(PICTURE, **environment)
+    check_works(PICTURE, **environment)
 
 
 def test_sizes_and_cameras_may_change_and_a_closed_renderer_starts_again():
-    works(
+    check_works(
         PICTURE
         + """
 for width, height in ((33, 77), (900, 700), (80, 60)):
@@ -83,7 +83,7 @@ del other
 
 
 def test_the_model_is_left_as_it_was_and_cheap_is_not_fine():
-    works(
+    check_works(
         """
 quality = model.vis.quality
 before = quality.offsamples, quality.shadowsize, data.qpos.tobytes(), data.qacc.tobytes()
@@ -97,7 +97,7 @@ assert (fine != cheap).any()
 
 
 def test_it_does_not_matter_that_mujoco_chose_a_backend_that_needs_a_display():
-    works("assert mujoco.Renderer\n" + PICTURE)
+    check_works("assert mujoco.Renderer\n" + PICTURE)
 
 
 def test_a_camera_that_the_model_has_not_is_named():
@@ -140,4 +140,4 @@ def test_a_backend_that_does_not_start_names_its_package():
 
 
 def test_simulation_needs_no_picture_library():
-    assert works("print(len(data.qpos))", MUJOCO_GL="off") == "7\n"
+    assert check_works("print(len(data.qpos))", MUJOCO_GL="off") == "7\n"
