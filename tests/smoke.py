@@ -9,10 +9,10 @@ from pathlib import Path
 HEAVY = ("torch", "mujoco", "robosuite", "dm_control", "gymnasium", "zarr", "onnxruntime")
 
 
-def outrider(*arguments):
+def command(*arguments):
     """Run the installed command; returns exit status and standard output."""
-    command = [str(Path(sys.executable).parent / "outrider"), *arguments]
-    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    words = [str(Path(sys.executable).parent / "outrider"), *arguments]
+    done = subprocess.run(words, capture_output=True, text=True, check=False)
     return done.returncode, done.stdout, done.stderr
 
 
@@ -22,13 +22,13 @@ def main():
     import outrider.core.types
 
     assert "site-packages" in outrider.core.types.__file__, outrider.core.types.__file__
-    status, listed, _ = outrider("plugins", "--json")
+    status, listed, _ = command("plugins", "--json")
     assert status == 0
     found = {plugin["name"]: plugin["state"] for plugin in json.loads(listed)["plugins"]}
     assert found and set(found.values()) == {"ready"}, found
-    assert outrider("verify", "--help")[0] == 0
-    assert outrider("tasks")[0] == 0
-    status, _, error = outrider("run", "quickstart", "--out", "nowhere")
+    assert command("verify", "--help")[0] == 0
+    assert command("tasks")[0] == 0
+    status, _, error = command("run", "quickstart", "--out", "nowhere")
     assert status == 2 and "outrider[sim]" in error and error.count("\n") == 1, error
 
 

@@ -15,7 +15,7 @@ import typer
 from typer.core import TyperGroup
 
 from outrider.core.cli.common import Settings, plugin_command
-from outrider.core.errors import OutriderError
+from outrider.core.errors import MissingDependency, OutriderError
 
 VERBS = {
     "run": "The whole road: demonstrations to a driven robot.",
@@ -32,6 +32,15 @@ VERBS = {
     "tasks": "List the tasks that can be simulated.",
 }
 
+
+EXTRAS = {
+    "cpu": ("onnxruntime",),
+    "sim": (
+        *("torch", "mujoco", "dm_control", "numba", "robosuite", "gymnasium", "zarr", "h5py"),
+        *("onnx", "onnxscript", "matplotlib", "PIL", "tensorboard"),
+    ),
+}
+"""Extra -> modules that it brings and a base install lacks."""
 
 INTERRUPTED = 130
 INTERRUPTION = "interrupted; finished stages and the last checkpoint are kept"
@@ -108,17 +117,36 @@ def run(arguments: list[str]) -> int:
     except BrokenPipeError:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 0
+    except ModuleNotFoundError as error:
+        if debug:
+            raise
+        if _extra_of(error) is not None:
+            return _complain(str(_missing(error)), MissingDependency.exit_code)
+        return _complain(_unexpected(error), 2)
     except Exception as error:
         if hasattr(error, "show") and hasattr(error, "exit_code"):  # click's usage errors
             error.show()
             return 2
         if debug:
             raise
-        what = f"unexpected {type(error).__name__}: {error}"
-        return _complain(f"{what}. Run again with --debug to see where", 2)
+        return _complain(_unexpected(error), 2)
     if result == INTERRUPTED:  # some releases of typer turn Ctrl-C into this status themselves
         return _complain(INTERRUPTION, INTERRUPTED)
     return result if isinstance(result, int) else 0
+
+
+def _unexpected(error: Exception) -> str:
+    return f"unexpected {type(error).__name__}: {error}. Run again with --debug to see where"
+
+
+def _extra_of(error: ModuleNotFoundError) -> str | None:
+    """The extra that brings the module that was not found; None for a module of no extra."""
+    module = (error.name or "").partition(".")[0]
+    return next((extra for extra, modules in EXTRAS.items() if module in modules), None)
+
+
+def _missing(error: ModuleNotFoundError) -> MissingDependency:
+    return MissingDependency(error.name or "", _extra_of(error) or "", "this verb")
 
 
 def _complain(text: str, exit_code: int) -> int:

@@ -182,3 +182,13 @@ def test_built_in_recipes_are_valid(name):
     recipe = resolve(load_recipe(find_recipe(name)), Host.discover())
     assert recipe.finetune is not None
     assert recipe.resolved()["policy"]["use"] == "diffusion"
+
+
+@pytest.mark.parametrize(("module", "extra"), [("torch", "sim"), ("onnxruntime", "cpu")])
+def test_a_missing_package_names_the_extra_that_brings_it(monkeypatch, capsys, module, extra):
+    def absent(*_):
+        raise ModuleNotFoundError(f"No module named {module!r}", name=f"{module}.part")
+
+    monkeypatch.setattr("outrider.core.recipe.find_recipe", absent)
+    error = refusal(capsys, "run", "corridors")
+    assert f"pip install 'outrider[{extra}]'" in error
