@@ -105,48 +105,35 @@ def main(arguments: Sequence[str] | None = None) -> None:
 
 def run(arguments: list[str]) -> int:
     """Run the command line and return the exit code."""
-    debug = "--debug" in arguments
     try:
         result: Any = app(arguments, prog_name="outrider", standalone_mode=False)
-    except OutriderError as error:
-        if debug:
-            raise
-        return _complain(str(error), error.exit_code)
     except (KeyboardInterrupt, typer.Abort):
         return _complain(INTERRUPTION, INTERRUPTED)
     except BrokenPipeError:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 0
-    except ModuleNotFoundError as error:
-        if debug:
-            raise
-        if _extra_of(error) is not None:
-            return _complain(str(_missing(error)), MissingDependency.exit_code)
-        return _complain(_unexpected(error), 2)
     except Exception as error:
         if hasattr(error, "show") and hasattr(error, "exit_code"):  # click's usage errors
             error.show()
             return 2
-        if debug:
+        if "--debug" in arguments:
             raise
-        return _complain(_unexpected(error), 2)
+        return _complain(*_in_words(error))
     if result == INTERRUPTED:  # some releases of typer turn Ctrl-C into this status themselves
         return _complain(INTERRUPTION, INTERRUPTED)
     return result if isinstance(result, int) else 0
 
 
-def _unexpected(error: Exception) -> str:
-    return f"unexpected {type(error).__name__}: {error}. Run again with --debug to see where"
-
-
-def _extra_of(error: ModuleNotFoundError) -> str | None:
-    """The extra that brings the module that was not found; None for a module of no extra."""
-    module = (error.name or "").partition(".")[0]
-    return next((extra for extra, modules in EXTRAS.items() if module in modules), None)
-
-
-def _missing(error: ModuleNotFoundError) -> MissingDependency:
-    return MissingDependency(error.name or "", _extra_of(error) or "", "this verb")
+def _in_words(error: Exception) -> tuple[str, int]:
+    """The line that a user reads, and the exit code."""
+    if isinstance(error, OutriderError):
+        return str(error), error.exit_code
+    if isinstance(error, ModuleNotFoundError):
+        module = (error.name or "").partition(".")[0]
+        for extra, modules in EXTRAS.items():
+            if module in modules:
+                return str(MissingDependency(module, extra, "this verb")), 2
+    return f"unexpected {type(error).__name__}: {error}. Run again with --debug to see where", 2
 
 
 def _complain(text: str, exit_code: int) -> int:
