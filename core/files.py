@@ -1,5 +1,6 @@
 """Files that are either whole or absent: written aside, flushed, then renamed into place."""
 
+import fcntl
 import hashlib
 import json
 import os
@@ -102,3 +103,24 @@ def remove(path: Path) -> None:
     else:
         with suppress(FileNotFoundError):
             path.unlink()
+
+
+@contextmanager
+def only_one(folder: Path) -> Iterator[None]:
+    """Hold a folder for this process; the lock goes with the process, and leaves no file.
+
+    Raises:
+        OutriderError: when another process holds it.
+    """
+    handle = os.open(folder, os.O_RDONLY)
+    try:
+        fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        yield
+    except BlockingIOError as error:
+        raise OutriderError(
+            "another process is working in this folder",
+            where=str(folder),
+            fix="Wait for it to end, or choose another --out.",
+        ) from error
+    finally:
+        os.close(handle)

@@ -29,7 +29,7 @@ def main():
     assert command("verify", "--help")[0] == 0
     assert command("tasks")[0] == 0
     status, _, error = command("run", "quickstart", "--out", "nowhere")
-    assert status == 2 and "outrider[sim]" in error and error.count("\n") == 1, error
+    assert status == 2 and "outrider[cpu,sim]" in error and error.count("\n") == 1, error
 
 
 main()

@@ -132,7 +132,8 @@ def _in_words(error: Exception) -> tuple[str, int]:
         module = (error.name or "").partition(".")[0]
         for extra, modules in EXTRAS.items():
             if module in modules:
-                return str(MissingDependency(module, extra, "this verb")), 2
+                wanted = "cpu,sim" if extra == "sim" else extra
+                return str(MissingDependency(module, wanted, "this verb")), 2
     return f"unexpected {type(error).__name__}: {error}. Run again with --debug to see where", 2
 
 

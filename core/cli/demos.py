@@ -109,7 +109,7 @@ def convert(
     replace: ReplaceOption = False,
     as_json: JsonOption = False,
 ) -> None:
-    """Convert a dataset to an episode store; nothing is written unless every episode fits."""
+    """Convert a dataset to an episode store; nothing is written unless every episode is sound."""
     from outrider.core.data.readers import open_demonstrations
     from outrider.core.data.store import open_store, write_store
     from outrider.core.progress import Terminal
@@ -118,16 +118,21 @@ def convert(
     if not replace:
         refuse_to_overwrite(out)
     reader = open_demonstrations(source, host_of(ctx))
-    count = write_store(out, reader.info.task, _shown(reader, Terminal()), reader.info.source)
+    episodes = _shown(reader, source, Terminal())
+    count = write_store(out, reader.info.task, episodes, reader.info.source)
     if as_json:
         emit({"path": str(out), "episodes": count, "digest": open_store(out).written_digest})
     else:
         stdout().print(f"{out}: {count} episodes", markup=False)
 
 
-def _shown(reader: "DatasetReader", reporter: "Reporter") -> "Iterator[Episode]":
+def _shown(reader: "DatasetReader", source: Path, reporter: "Reporter") -> "Iterator[Episode]":
+    """Episodes as they are read, each refused when a number in it is not finite."""
+    from outrider.core.data.demonstrations import gather
+
     with reporter.bar("convert", reader.info.episodes) as bar:
         for done, episode in enumerate(reader.episodes(), start=1):
+            gather(reader.info.task, [episode], {}, source).require_finite(source, [str(done - 1)])
             yield episode
             bar.update(done)
 

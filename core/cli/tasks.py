@@ -20,7 +20,7 @@ def tasks(ctx: typer.Context, as_json: JsonOption = False) -> None:
         return
     console = stdout()
     for family in families:
-        expert = ", with a scripted expert" if family["expert"] else ""
+        expert = ", with scripted experts for some" if family["expert"] else ""
         console.print(f"{family['family']} (from {family['package']}{expert})", markup=False)
         if family["missing"]:
             console.print(f"  not available: {family['missing']}", markup=False)

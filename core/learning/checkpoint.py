@@ -10,11 +10,11 @@ from typing import Any
 
 import numpy as np
 import torch
-from safetensors.torch import load_file, save_file
 from torch import Tensor
 
 from outrider.core.errors import OutriderError
 from outrider.core.files import read_json, replacing, write_json
+from outrider.core.learning.tensor_file import read_tensors, write_tensors
 
 SCHEMA = 1
 _TENSOR, _ARRAY = "__tensor__", "__array__"
@@ -26,8 +26,9 @@ def save_checkpoint(path: Path, state: Mapping[str, Any]) -> None:
     skeleton = _split(dict(state), "", tensors)
     with replacing(path) as fresh:
         fresh.mkdir()
-        save_file(tensors, fresh / "tensors.safetensors")
-        write_json(fresh / "state.json", {"schema": SCHEMA, "state": skeleton})
+        digest = write_tensors(fresh / "tensors.safetensors", tensors)
+        record = {"schema": SCHEMA, "tensors_sha256": digest, "state": skeleton}
+        write_json(fresh / "state.json", record)
 
 
 def load_checkpoint(path: Path) -> dict[str, Any]:
@@ -39,14 +40,7 @@ def load_checkpoint(path: Path) -> dict[str, Any]:
     saved = read_json(path / "state.json")
     if not isinstance(saved, dict) or saved.get("schema") != SCHEMA:
         raise OutriderError("not a checkpoint of schema 1", where=str(path))
-    try:
-        tensors = load_file(path / "tensors.safetensors")
-    except Exception as error:  # safetensors raises its own and OS errors alike
-        raise OutriderError(
-            f"damaged checkpoint ({error})",
-            where=str(path / "tensors.safetensors"),
-            fix="Delete the folder and resume from an older checkpoint.",
-        ) from error
+    tensors = read_tensors(path / "tensors.safetensors", str(saved.get("tensors_sha256")))
     state: dict[str, Any] = _join(saved["state"], tensors)
     return state
 

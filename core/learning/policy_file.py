@@ -6,12 +6,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import torch
-from safetensors.torch import load_file, save_file
 from torch import Tensor
 
 from outrider.core.config import validate
 from outrider.core.errors import OutriderError
 from outrider.core.files import read_json, replacing, write_json
+from outrider.core.learning.tensor_file import read_tensors, write_tensors
 from outrider.core.learning.types import ChunkPolicy, TrainablePolicy
 from outrider.core.task_json import task_from_json, task_to_json
 from outrider.core.types import TaskSpec
@@ -67,8 +67,8 @@ def save_policy(
     }
     with replacing(path) as fresh:
         fresh.mkdir()
-        save_file({name: value.clone() for name, value in weights.items()}, fresh / WEIGHTS)
-        write_json(fresh / RECORD, record)
+        digest = write_tensors(fresh / WEIGHTS, weights)
+        write_json(fresh / RECORD, record | {"weights_sha256": digest})
 
 
 def load_policy(path: Path, host: "Host") -> SavedPolicy:
@@ -78,14 +78,11 @@ def load_policy(path: Path, host: "Host") -> SavedPolicy:
         OutriderError: when the folder is missing or damaged, its provider is not installed, or
             the weights do not fit.
     """
-    provider, config, task = _read_record(path / RECORD)
+    provider, config, task, digest = _read_record(path / RECORD)
     offered = host.provider("policies", provider)
     settings = validate(offered.config, config, f"{path / RECORD}: config")
     policy: TrainablePolicy = offered.build(settings, task)
-    try:
-        weights = load_file(path / WEIGHTS)
-    except Exception as error:  # safetensors raises its own and OS errors alike
-        raise OutriderError(f"cannot read ({error})", where=str(path / WEIGHTS)) from error
+    weights = read_tensors(path / WEIGHTS, digest)
     refusal = _mismatch(dict(_tensors(policy)), weights)
     if refusal:
         raise OutriderError(
@@ -102,12 +99,13 @@ def _tensors(policy: ChunkPolicy) -> list[tuple[str, Tensor]]:
     return list(policy.state_dict().items())
 
 
-def _read_record(path: Path) -> tuple[str, dict[str, Any], TaskSpec]:
+def _read_record(path: Path) -> tuple[str, dict[str, Any], TaskSpec, str]:
     record = read_json(path)
     if not isinstance(record, dict) or record.get("schema") != SCHEMA:
         raise OutriderError(f"not a policy of schema {SCHEMA}", where=str(path))
     try:
-        return str(record["provider"]), dict(record["config"]), task_from_json(record["task"])
+        task = task_from_json(record["task"])
+        return str(record["provider"]), dict(record["config"]), task, str(record["weights_sha256"])
     except (KeyError, TypeError, ValueError) as error:
         raise OutriderError(f"incomplete ({error})", where=str(path)) from error
 

@@ -9,7 +9,7 @@ import numpy as np
 import torch
 
 from outrider.core.bundle.archive import ParityVectors, open_bundle
-from outrider.core.bundle.verify import contract_metadata, verify
+from outrider.core.bundle.verify import MIN_VECTORS, contract_metadata, verify
 from outrider.core.errors import OutriderError
 from outrider.core.evaluation.storage import evaluations, load_evaluation
 from outrider.core.export.bundle import Contents, assemble
@@ -47,6 +47,13 @@ def export_policy(shop: Workshop) -> Path:
     label = "finetuned" if "finetuned" in known else known[0]
     policy, spec = policy_of(shop, label), shop.spec()
     observation, noise = load_evaluation(folder.path, label).decisions(section.parity_vectors)
+    if len(observation) < MIN_VECTORS:
+        raise OutriderError(
+            f"the evaluation recorded {len(observation)} decisions, and a bundle proves itself "
+            f"with {MIN_VECTORS} or more",
+            where=str(folder.path),
+            fix="Start a run with more evaluate.episodes.",
+        )
     vectors = ParityVectors(observation, noise, as_act(policy)(observation, noise))
     metadata = contract_metadata(folder.bundle_name, section.version, spec)
     chunk = (policy.execute, policy.action_size)

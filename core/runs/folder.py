@@ -107,6 +107,10 @@ def create_run(path: Path, recipe: Recipe, *, resume: bool) -> RunFolder:
         OutriderError: when the folder holds a run and `resume` is off, or another recipe's run.
     """
     config = path / "config.yaml"
+    if path.exists() and not path.is_dir():
+        raise OutriderError(
+            "is a file, and a run needs a folder", where=str(path), fix="Choose another --out."
+        )
     if not config.exists():
         if path.exists() and any(path.iterdir()):
             raise OutriderError(

@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
+from outrider.core.errors import MissingDependency
 from outrider.core.evaluation.report import write_report
+from outrider.core.files import only_one
 from outrider.core.host.host import Host
 from outrider.core.learning.allocator import keep_freed_memory
 from outrider.core.progress import Reporter
 from outrider.core.recipe import Recipe
 from outrider.core.runs import deploy, judge, train
-from outrider.core.runs.folder import create_run, open_run
+from outrider.core.runs.folder import RunFolder, create_run, open_run
 from outrider.core.runs.workshop import Workshop, open_workshop, resolve
 
 AFTER_EVALUATION = ("films", "diagnostics", "export", "verify", "bench", "control", "report")
@@ -36,23 +40,39 @@ def run_road(
     Raises:
         OutriderError: for bad input, or CheckFailed when the exported bundle does not hold.
     """
-    shop = _begin(recipe, out, host, reporter, resume)
-    for name, stage in _stages(shop, resume):
-        if shop.folder.done(name):
-            reporter.say(f"{name}: finished before")
-            continue
-        reporter.say(f"{name} ...")
-        with shop.folder.stage(name):
-            stage()
-    return finish(shop)
+    folder = _folder(recipe, out, host, resume)
+    with only_one(out):
+        shop = _begin(folder, host, reporter)
+        for name, stage in _stages(shop, resume):
+            if shop.folder.done(name):
+                reporter.say(f"{name}: finished before")
+                continue
+            reporter.say(f"{name} ...")
+            with shop.folder.stage(name):
+                stage()
+        return finish(shop)
 
 
-def _begin(recipe: Recipe, out: Path, host: Host, reporter: Reporter, resume: bool) -> Workshop:
+def _folder(recipe: Recipe, out: Path, host: Host, resume: bool) -> RunFolder:
+    """The run folder, after everything that can be refused before it is made."""
+    if find_spec("onnxruntime") is None:
+        raise MissingDependency("onnxruntime", "cpu,sim", "a run, which ends with its controller,")
+    return create_run(out, resolve(recipe, host), resume=resume)
+
+
+def _begin(folder: RunFolder, host: Host, reporter: Reporter) -> Workshop:
     keep_freed_memory()
-    folder = create_run(out, resolve(recipe, host), resume=resume)
     shop = open_workshop(folder, host, reporter)
-    shop.session.notify("run_started", run=out, config=folder.recipe.resolved())
+    shop.session.notify("run_started", run=folder.path, config=folder.recipe.resolved())
     return shop
+
+
+@contextmanager
+def _existing(run: Path, host: Host, reporter: Reporter) -> Iterator[Workshop]:
+    """An existing run, held for this process."""
+    folder = open_run(run)
+    with only_one(run):
+        yield open_workshop(folder, host, reporter)
 
 
 def _stages(shop: Workshop, resume: bool) -> list[tuple[str, Callable[[], object]]]:
@@ -108,39 +128,40 @@ def pretrain_run(
     recipe: Recipe, out: Path, host: Host, reporter: Reporter, *, resume: bool
 ) -> Workshop:
     """Demonstrations and pretraining alone."""
-    shop = _begin(recipe, out, host, reporter, resume)
-    for name, stage in _stages(shop, resume)[:2]:
-        if not shop.folder.done(name):
-            with shop.folder.stage(name):
-                stage()
+    folder = _folder(recipe, out, host, resume)
+    with only_one(out):
+        shop = _begin(folder, host, reporter)
+        for name, stage in _stages(shop, resume)[:2]:
+            if not shop.folder.done(name):
+                with shop.folder.stage(name):
+                    stage()
     return shop
 
 
 def finetune_run(run: Path, host: Host, reporter: Reporter, *, resume: bool) -> Workshop:
     """Finetune the pretrained policy of an existing run; later stages have to be done again."""
     keep_freed_memory()
-    shop = open_workshop(open_run(run), host, reporter)
-    shop.folder.forget("finetune", "evaluate finetuned", *AFTER_EVALUATION)
-    with shop.folder.stage("finetune"):
-        train.finetune_base(shop, resume=resume)
+    with _existing(run, host, reporter) as shop:
+        shop.folder.forget("finetune", "evaluate finetuned", *AFTER_EVALUATION)
+        with shop.folder.stage("finetune"):
+            train.finetune_base(shop, resume=resume)
     return shop
 
 
 def evaluate_run(run: Path, host: Host, reporter: Reporter) -> dict[str, Any]:
     """Evaluate every policy of an existing run on common seeds."""
-    shop = open_workshop(open_run(run), host, reporter)
-    for label in judge.available(shop):
-        with shop.folder.stage(f"evaluate {label}"):
-            judge.evaluate_policy(shop, label)
-    with shop.folder.stage("films"):
-        judge.make_films(shop)
-    with shop.folder.stage("diagnostics"):
-        judge.diagnose(shop)
-    return finish(shop)
+    with _existing(run, host, reporter) as shop:
+        for label in judge.available(shop):
+            with shop.folder.stage(f"evaluate {label}"):
+                judge.evaluate_policy(shop, label)
+        with shop.folder.stage("films"):
+            judge.make_films(shop)
+        with shop.folder.stage("diagnostics"):
+            judge.diagnose(shop)
+        return finish(shop)
 
 
 def export_run(run: Path, host: Host, reporter: Reporter) -> Path:
     """Export the newest policy of an existing run; returns the bundle."""
-    shop = open_workshop(open_run(run), host, reporter)
-    with shop.folder.stage("export"):
+    with _existing(run, host, reporter) as shop, shop.folder.stage("export"):
         return deploy.export_policy(shop)

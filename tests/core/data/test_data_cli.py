@@ -165,3 +165,15 @@ def test_help_imports_no_data_library():
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.splitlines()[-1] == "[]"
+
+
+def test_convert_refuses_numbers_that_are_not_finite(outrider, tmp_path):
+    import h5py
+
+    source = tmp_path / "nan.hdf5"
+    shutil.copy(LIFT, source)
+    with h5py.File(source, "r+") as file:
+        file["data/demo_2/actions"][3, 0] = np.nan
+    code, _, error = outrider("convert", source, tmp_path / "out")
+    assert code == 2 and "nan.hdf5" in error and "action" in error
+    assert not (tmp_path / "out").exists()

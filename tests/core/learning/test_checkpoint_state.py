@@ -1,5 +1,9 @@
 """Checkpoints: what goes in comes out, nothing is pickled, damage is one line."""
 
+import errno
+import os
+from pathlib import Path
+
 import numpy as np
 import pytest
 import torch
@@ -61,7 +65,7 @@ def test_damage_is_one_line(tmp_path):
     save_checkpoint(tmp_path / "c", {"x": torch.zeros(1000)})
     tensors = tmp_path / "c" / "tensors.safetensors"
     tensors.write_bytes(tensors.read_bytes()[:-100])
-    with pytest.raises(OutriderError, match="damaged checkpoint"):
+    with pytest.raises(OutriderError, match="damaged: its SHA-256"):
         load_checkpoint(tmp_path / "c")
     (tmp_path / "c" / "state.json").write_text("{}")
     with pytest.raises(OutriderError, match="not a checkpoint of schema 1"):
@@ -78,3 +82,27 @@ def test_newest_complete_checkpoint_is_found_and_old_ones_go(tmp_path):
     (tmp_path / "step-000000200").rmdir()
     prune_checkpoints(tmp_path, keep=2)
     assert sorted(p.name for p in tmp_path.iterdir()) == ["step-000000010", "step-000000100"]
+
+
+def test_a_full_disk_is_one_line_and_keeps_the_old_checkpoint(tmp_path, monkeypatch):
+    save_checkpoint(tmp_path / "c", {"x": torch.ones(2)})
+
+    def full(*_):
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    monkeypatch.setattr(Path, "write_bytes", full)
+    with pytest.raises(OutriderError, match="cannot write: No space left on device"):
+        save_checkpoint(tmp_path / "c", {"x": torch.zeros(2)})
+    monkeypatch.undo()
+    assert load_checkpoint(tmp_path / "c")["x"].tolist() == [1, 1]
+    assert [p.name for p in tmp_path.iterdir()] == ["c"]
+
+
+def test_a_flipped_bit_is_found(tmp_path):
+    save_checkpoint(tmp_path / "c", {"x": torch.ones(50)})
+    tensors = tmp_path / "c" / "tensors.safetensors"
+    content = bytearray(tensors.read_bytes())
+    content[-7] ^= 1
+    tensors.write_bytes(content)
+    with pytest.raises(OutriderError, match="damaged"):
+        load_checkpoint(tmp_path / "c")

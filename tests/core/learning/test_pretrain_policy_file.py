@@ -9,6 +9,7 @@ from pretraining_case import CONFIG, TASK
 from safetensors.torch import load_file, save_file
 
 from outrider.core.errors import OutriderError
+from outrider.core.files import read_json, sha256, write_json
 from outrider.core.learning.policy_file import load_policy, save_policy
 from outrider.policies.diffusion.plugin import DiffusionPlugin
 from outrider.policies.diffusion.policy import build
@@ -94,12 +95,14 @@ def test_record_that_does_not_fit_is_refused(saved, change, message):
 def test_damaged_weights_are_refused(saved):
     file = saved[0] / "policy.safetensors"
     file.write_bytes(file.read_bytes()[:50])
-    with pytest.raises(OutriderError, match=r"policy\.safetensors: cannot read"):
+    with pytest.raises(OutriderError, match=r"policy\.safetensors: damaged"):
         load_policy(saved[0], HOST)
 
 
 def test_unknown_tensor_is_refused(saved):
     file = saved[0] / "policy.safetensors"
     save_file({**load_file(file), "extra": torch.zeros(1)}, file)
+    record = read_json(saved[0] / "policy.json") | {"weights_sha256": sha256(file)}
+    write_json(saved[0] / "policy.json", record)
     with pytest.raises(OutriderError, match=r"unknown tensors \['extra'\]"):
         load_policy(saved[0], HOST)

@@ -1,12 +1,14 @@
 """The whole road on the corridor task, by the command line: results, resume, refusals."""
 
 import json
+import shutil
 
 import numpy as np
 import pytest
 
 from outrider.core.cli import app as cli
 from outrider.core.evaluation.storage import load_evaluation
+from outrider.core.files import only_one
 from outrider.core.host.host import Host
 from outrider.core.recipe import find_recipe, load_recipe
 from outrider.core.runs import judge, train
@@ -184,7 +186,7 @@ def test_built_in_recipes_are_valid(name):
     assert recipe.resolved()["policy"]["use"] == "diffusion"
 
 
-@pytest.mark.parametrize(("module", "extra"), [("torch", "sim"), ("onnxruntime", "cpu")])
+@pytest.mark.parametrize(("module", "extra"), [("torch", "cpu,sim"), ("onnxruntime", "cpu")])
 def test_a_missing_package_names_the_extra_that_brings_it(monkeypatch, capsys, module, extra):
     def absent(*_):
         raise ModuleNotFoundError(f"No module named {module!r}", name=f"{module}.part")
@@ -192,3 +194,41 @@ def test_a_missing_package_names_the_extra_that_brings_it(monkeypatch, capsys, m
     monkeypatch.setattr("outrider.core.recipe.find_recipe", absent)
     error = refusal(capsys, "run", "corridors")
     assert f"pip install 'outrider[{extra}]'" in error
+
+
+def test_a_run_folder_is_for_one_process(finished, capsys):
+    with only_one(finished):
+        for verb in ("evaluate", "export", "finetune"):
+            assert "another process" in refusal(capsys, verb, str(finished))
+        assert road(finished, "--resume") == 2
+        assert "another process" in capsys.readouterr().err
+    assert road(finished, "--resume") == 0
+
+
+def test_a_damaged_policy_is_called_damaged(finished, tmp_path, capsys):
+    copy = tmp_path / "copy"
+    shutil.copytree(finished, copy)
+    weights = copy / "policy" / "base" / "policy.safetensors"
+    content = bytearray(weights.read_bytes())
+    content[-100] ^= 1
+    weights.write_bytes(content)
+    error = refusal(capsys, "evaluate", str(copy))
+    assert "policy.safetensors: damaged" in error
+
+
+def test_out_may_not_be_a_file(tmp_path, capsys):
+    (tmp_path / "file").write_text("")
+    error = refusal(capsys, "run", "corridors", "--out", str(tmp_path / "file"))
+    assert "is a file" in error
+
+
+def test_too_few_decisions_say_what_to_raise(tmp_path, capsys):
+    assert road(tmp_path / "x", "--set", "evaluate.episodes=2") == 2
+    error = capsys.readouterr().err.splitlines()[-1]
+    assert "evaluate.episodes" in error and "recorded" in error
+
+
+def test_a_run_asks_for_onnx_runtime_before_it_trains(tmp_path, monkeypatch, capsys):
+    monkeypatch.setattr("outrider.core.runs.road.find_spec", lambda name: None)
+    error = refusal(capsys, "run", "corridors", "--out", str(tmp_path / "x"))
+    assert "outrider[cpu,sim]" in error and not (tmp_path / "x").exists()
