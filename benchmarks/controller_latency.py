@@ -30,8 +30,8 @@ import torch
 from common import Aim, Figure, figure, write_results
 from torch import Tensor
 
-from outrider.core.export.graph import cpu_session, export_graph, parameter_bytes
-from outrider.core.types import Float
+from outrider.core.bundle.session import Session
+from outrider.core.export.graph import export_graph, parameter_bytes
 from outrider.policies.diffusion.config import DiffusionConfig
 from outrider.policies.diffusion.policy import DiffusionPolicy
 from outrider.policies.diffusion.sampler import ddim
@@ -92,16 +92,6 @@ def eager_loop(policy: DiffusionPolicy) -> Callable[[Tensor, Tensor], Tensor]:
             return policy.denormalize_action(clean.view(noise.shape))
 
     return act
-
-
-def bound_call(session: Any, observation: Float, noise: Float) -> tuple[Callable[[], None], Float]:
-    """A call that reads and writes the same buffers each time, and the buffer it writes."""
-    action = np.empty((1, HORIZON, ACTION), np.float32)
-    binding = session.io_binding()
-    for name, array in (("observation", observation), ("noise", noise)):
-        binding.bind_input(name, "cpu", 0, np.float32, array.shape, array.ctypes.data)
-    binding.bind_output("action", "cpu", 0, np.float32, action.shape, action.ctypes.data)
-    return lambda: session.run_with_iobinding(binding), action
 
 
 @dataclass(frozen=True)
@@ -202,25 +192,21 @@ def main() -> None:
     noises = torch.randn(100, HORIZON, ACTION, generator=generator)
     observation, noise = observations[:1], noises[:1]
     graph = export_graph(policy, {})
-    session, eager = cpu_session(graph), eager_loop(policy)
-    feed = {"observation": observation.numpy(), "noise": noise.numpy()}
-    bound, action = bound_call(session, feed["observation"], feed["noise"])
+    session, eager = Session(graph), eager_loop(policy)
+    session.bind(OBSERVATION, (HORIZON, ACTION), (HORIZON, ACTION))
+    one_observation, one_noise = observation.numpy(), noise.numpy()
 
     def folded() -> Tensor:
         with torch.inference_mode():
             return policy(observation, noise)
 
-    bound()
-    if not np.array_equal(action, session.run(None, feed)[0]):
-        raise AssertionError("the bound call and the plain call differ")
     expected = eager(observations, noises).numpy()
-    many = session.run(None, {"observation": observations.numpy(), "noise": noises.numpy()})[0]
-    error = float(np.abs(many - expected).max())
+    error = float(np.abs(session.act(observations.numpy(), noises.numpy()) - expected).max())
     calls = {
         "eager": lambda: eager(observation, noise),
         "torch_folded": folded,
-        "onnx_run": lambda: session.run(None, feed),
-        "onnx_bound": bound,
+        "onnx_run": lambda: session.act(one_observation, one_noise),
+        "onnx_bound": lambda: session.infer(one_observation[0], one_noise[0]),
     }
     figures = figures_of(measure(calls, rounds), error, parameter_bytes(graph))
     aims = [

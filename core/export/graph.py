@@ -9,12 +9,13 @@ import io
 import logging
 import warnings
 from collections.abc import Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, cast
 
 import numpy as np
 import torch
 from torch import Tensor, nn
 
+from outrider.core.bundle.session import INPUTS, OUTPUT, Session
 from outrider.core.errors import CheckFailed, MissingDependency, OutriderError
 from outrider.core.learning.types import ChunkPolicy
 from outrider.core.types import Float
@@ -25,7 +26,6 @@ if TYPE_CHECKING:
 OPSET = 20
 """What torch's exporter writes without conversion; ONNX Runtime reads it from 1.17 on."""
 
-INPUTS, OUTPUT = ("observation", "noise"), "action"
 MAX_BYTES = 1 << 31
 """A protocol buffer holds no more, and a bundle keeps the graph in one member."""
 
@@ -128,11 +128,11 @@ def verify_graph(
     Raises:
         CheckFailed: when the error is above the tolerance, or the shape is not the policy's.
     """
-    session = cpu_session(graph)
+    session = Session(graph)
     worst = 0.0
     for batch in batches:
         rows = observation[:batch], noise[:batch]
-        got = session.run([OUTPUT], dict(zip(INPUTS, rows, strict=True)))[0]
+        got = session.act(*rows)
         with torch.no_grad():
             expected = policy(*(torch.from_numpy(array) for array in rows))
             if got.shape != tuple(expected.shape):
@@ -150,19 +150,6 @@ def verify_graph(
             where="export",
         )
     return worst
-
-
-def cpu_session(graph: bytes) -> Any:
-    """An ONNX Runtime session on one thread of the CPU that sleeps while it waits."""
-    try:
-        import onnxruntime  # type: ignore[import-untyped]
-    except ImportError as error:
-        raise MissingDependency("onnxruntime", "cpu", "running an ONNX graph") from error
-    options = onnxruntime.SessionOptions()
-    options.intra_op_num_threads = options.inter_op_num_threads = 1
-    options.log_severity_level = 3
-    options.add_session_config_entry("session.intra_op.allow_spinning", "0")
-    return onnxruntime.InferenceSession(graph, options, providers=["CPUExecutionProvider"])
 
 
 def parameter_bytes(graph: bytes) -> int:

@@ -100,6 +100,20 @@ def latest_checkpoint(folder: Path) -> Path | None:
     return found[-1] if found else None
 
 
+def refuse_existing(folder: Path) -> None:
+    """Refuse to start a stage anew where an earlier run of it left checkpoints.
+
+    Raises:
+        OutriderError: when there are some: two runs in one folder would be mistaken for one.
+    """
+    if latest_checkpoint(folder) is not None:
+        raise OutriderError(
+            "there are checkpoints of an earlier run",
+            where=str(folder),
+            fix="Continue it with --resume, or delete the folder to start anew.",
+        )
+
+
 def prune_checkpoints(folder: Path, keep: int) -> None:
     """Delete all but the newest `keep` checkpoints."""
     from outrider.core.files import remove

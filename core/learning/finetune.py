@@ -11,13 +11,13 @@ from typing import Any
 
 import numpy as np
 
-from outrider.core import seeds
 from outrider.core.errors import OutriderError
 from outrider.core.learning.checkpoint import (
     latest_checkpoint,
     load_checkpoint,
     numpy_rng_state,
     prune_checkpoints,
+    refuse_existing,
     restore_numpy_rng,
     save_checkpoint,
 )
@@ -40,6 +40,8 @@ class Learner:
         replay: what was collected.
         normalize: physical observation -> what networks see.
         plugins: state of the plugins, for checkpoints.
+        batches: draws transitions from the replay buffer.
+        tick: fleet decisions taken so far; set by `restore`.
     """
 
     finetuner: Finetuner
@@ -47,17 +49,17 @@ class Learner:
     replay: ReplayBuffer
     normalize: Normalize
     plugins: Stateful
+    batches: np.random.Generator
+    tick: int = 0
 
 
 def finetune(
     learner: Learner,
     section: FinetuneSection,
     *,
-    seed: int,
     checkpoints: Path,
     log: Callable[[int, Mapping[str, float]], None],
     bar: Bar,
-    resume: bool = False,
 ) -> Path:
     """Run the loop until `section.env_steps` control steps were collected.
 
@@ -65,13 +67,11 @@ def finetune(
     that simulators in other processes and the updates share the machine.
 
     Args:
-        learner: the parts.
+        learner: the parts, as `begin` or `restore` left them.
         section: the numbers.
-        seed: of the run.
         checkpoints: folder for `step-...` checkpoints and the final one.
         log: called with environment steps and metrics.
         bar: progress display.
-        resume: continue from the newest checkpoint, if there is one.
 
     Returns:
         The folder of the final checkpoint.
@@ -79,47 +79,62 @@ def finetune(
     Raises:
         OutriderError: when a loss stops being finite; the last checkpoint stays.
     """
-    batches = seeds.generator(seed, "replay")
-    collector = learner.collector
-    tick = _restore(learner, batches, checkpoints) if resume else None
-    if tick is None:
-        tick = 0
-        collector.begin()
-    pace = _Pace(collector.env_steps)
+    collector, pace, saved = learner.collector, _Pace(learner.collector.env_steps), None
     while collector.env_steps < section.env_steps:
-        phase: Phase = "warmup" if tick < section.warmup_ticks else "learn"
+        phase: Phase = "warmup" if learner.tick < section.warmup_ticks else "learn"
         decision = collector.decide(phase)
         collector.submit(decision)
-        pace.updates += _learn(learner, section, phase, batches)
+        pace.updates += _learn(learner, section, phase)
         pace.ticks += 1
         learner.replay.add(collector.collect(decision))
-        tick += 1
-        if tick % section.log_every == 0:
+        learner.tick += 1
+        if learner.tick % section.log_every == 0:
             values = _figures(learner, pace)
             log(collector.env_steps, values)
             bar.update(min(collector.env_steps, section.env_steps), _headline(values))
-        if tick % section.checkpoint_every == 0:
-            _save(learner, batches, tick, checkpoints / f"step-{tick:09d}")
-            prune_checkpoints(checkpoints, KEEP_CHECKPOINTS)
+        if learner.tick % section.checkpoint_every == 0:
+            saved = _save(learner, checkpoints)
     if pace.ticks:
         log(collector.env_steps, _figures(learner, pace))
     bar.update(section.env_steps)
-    final = checkpoints / f"step-{tick:09d}"
-    if not final.exists():
-        _save(learner, batches, tick, final)
-        prune_checkpoints(checkpoints, KEEP_CHECKPOINTS)
-    return final
+    final = _place(learner, checkpoints)
+    return final if saved == final else _save(learner, checkpoints)
 
 
-def _learn(
-    learner: Learner, section: FinetuneSection, phase: Phase, batches: np.random.Generator
-) -> int:
+def begin(learner: Learner, checkpoints: Path) -> None:
+    """Start a run: every robot begins its first episode.
+
+    Raises:
+        OutriderError: when the folder holds checkpoints of an earlier run.
+    """
+    refuse_existing(checkpoints)
+    learner.collector.begin()
+
+
+def restore(learner: Learner, checkpoints: Path) -> bool:
+    """Put a learner where its newest checkpoint was; False when there is none."""
+    newest = latest_checkpoint(checkpoints)
+    if newest is None:
+        return False
+    state = load_checkpoint(newest)
+    learner.finetuner.load_state_dict(state["finetuner"])
+    learner.replay.load_state_dict(state["replay"])
+    learner.plugins.load_state_dict(state["plugins"])
+    learner.collector.load_state_dict(state["collector"])
+    restore_numpy_rng(learner.batches, state["batches"])
+    learner.tick = int(state["tick"])
+    return True
+
+
+def _learn(learner: Learner, section: FinetuneSection, phase: Phase) -> int:
     """Do the updates of one tick; returns how many."""
     if len(learner.replay) == 0:
         return 0
 
     def sample() -> Batch:
-        return learner.replay.sample(batches, section.batch, learner.normalize, section.device)
+        return learner.replay.sample(
+            learner.batches, section.batch, learner.normalize, section.device
+        )
 
     count = section.warmup_updates_per_tick if phase == "warmup" else section.updates_per_tick
     for _ in range(count):
@@ -173,26 +188,20 @@ def _headline(values: Mapping[str, float]) -> dict[str, float]:
     return {short: values[name] for name, short in names.items() if name in values}
 
 
-def _save(learner: Learner, batches: np.random.Generator, tick: int, path: Path) -> None:
+def _place(learner: Learner, checkpoints: Path) -> Path:
+    return checkpoints / f"step-{learner.tick:09d}"
+
+
+def _save(learner: Learner, checkpoints: Path) -> Path:
     state: dict[str, Any] = {
-        "tick": tick,
+        "tick": learner.tick,
         "finetuner": learner.finetuner.state_dict(),
         "collector": learner.collector.state_dict(),
         "replay": learner.replay.state_dict(),
         "plugins": learner.plugins.state_dict(),
-        "batches": numpy_rng_state(batches),
+        "batches": numpy_rng_state(learner.batches),
     }
+    path = _place(learner, checkpoints)
     save_checkpoint(path, state)
-
-
-def _restore(learner: Learner, batches: np.random.Generator, checkpoints: Path) -> int | None:
-    newest = latest_checkpoint(checkpoints)
-    if newest is None:
-        return None
-    state = load_checkpoint(newest)
-    learner.finetuner.load_state_dict(state["finetuner"])
-    learner.replay.load_state_dict(state["replay"])
-    learner.plugins.load_state_dict(state["plugins"])
-    learner.collector.load_state_dict(state["collector"])
-    restore_numpy_rng(batches, state["batches"])
-    return int(state["tick"])
+    prune_checkpoints(checkpoints, KEEP_CHECKPOINTS)
+    return path

@@ -23,6 +23,7 @@ from outrider.core.learning.checkpoint import (
     load_checkpoint,
     numpy_rng_state,
     prune_checkpoints,
+    refuse_existing,
     restore_numpy_rng,
     save_checkpoint,
 )
@@ -78,13 +79,9 @@ def pretrain(
     """
     _check_sizes(policy, demonstrations)
     folder = out / "checkpoints" / STAGE
+    if not resume:
+        refuse_existing(folder)
     newest = latest_checkpoint(folder)
-    if newest is not None and not resume:
-        raise OutriderError(
-            "there is a pretraining run already",
-            where=str(folder),
-            fix="Continue it with --resume, or choose another folder.",
-        )
     identity = {
         "seed": seed,
         "data": demonstrations.digest(),

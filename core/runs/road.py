@@ -13,6 +13,7 @@ from outrider.core.evaluation.report import write_report
 from outrider.core.files import only_one
 from outrider.core.host.host import Host
 from outrider.core.learning.allocator import keep_freed_memory
+from outrider.core.learning.checkpoint import refuse_existing
 from outrider.core.progress import Reporter
 from outrider.core.recipe import Recipe
 from outrider.core.runs import deploy, judge, train
@@ -142,6 +143,8 @@ def finetune_run(run: Path, host: Host, reporter: Reporter, *, resume: bool) -> 
     """Finetune the pretrained policy of an existing run; later stages have to be done again."""
     keep_freed_memory()
     with _existing(run, host, reporter) as shop:
+        if not resume:
+            refuse_existing(shop.folder.checkpoints(train.STAGE))
         shop.folder.forget("finetune", "evaluate finetuned", *AFTER_EVALUATION)
         with shop.folder.stage("finetune"):
             train.finetune_base(shop, resume=resume)

@@ -17,7 +17,7 @@ from outrider.core.errors import OutriderError
 from outrider.core.host.objects import FinetuneContext
 from outrider.core.learning.checkpoint import latest_checkpoint, load_checkpoint
 from outrider.core.learning.collect import Collector
-from outrider.core.learning.finetune import Learner, finetune
+from outrider.core.learning.finetune import Learner, begin, finetune, restore
 from outrider.core.learning.logbook import Logbook
 from outrider.core.learning.policy_file import SavedPolicy, load_policy, save_policy
 from outrider.core.learning.pretrain import pretrain
@@ -119,7 +119,21 @@ def finetune_base(shop: Workshop, *, resume: bool) -> None:
     with (
         torch_threads(section.threads),
         closing(shop.task.fleet(section.fleet, section.workers)) as fleet,
-        Logbook(folder.path, STAGE, resume_at=_resume_step(shop) if resume else None) as book,
+    ):
+        learner = _learner(shop, base, finetuner, hooks, fleet)
+        resumed = resume and restore(learner, folder.checkpoints(STAGE))
+        if not resumed:
+            begin(learner, folder.checkpoints(STAGE))
+        began = time.perf_counter()
+        _run(shop, learner, section, resume_at=learner.collector.env_steps if resumed else None)
+        folder.add_results({"finetuning": _summary(learner, time.perf_counter() - began)})
+
+
+def _run(shop: Workshop, learner: Learner, section: FinetuneSection, resume_at: int | None) -> None:
+    """The loop, with its metrics written and told to the plugins."""
+    folder = shop.folder
+    with (
+        Logbook(folder.path, STAGE, resume_at) as book,
         shop.reporter.bar(STAGE, section.env_steps) as bar,
     ):
 
@@ -128,18 +142,7 @@ def finetune_base(shop: Workshop, *, resume: bool) -> None:
             book.write(step, figures)
             shop.session.notify("metrics", run=folder.path, step=step, values=figures)
 
-        learner = _learner(shop, base, finetuner, hooks, fleet)
-        began = time.perf_counter()
-        finetune(
-            learner,
-            section,
-            seed=folder.recipe.seed,
-            checkpoints=folder.checkpoints(STAGE),
-            log=log,
-            bar=bar,
-            resume=resume,
-        )
-        folder.add_results({"finetuning": _summary(learner, time.perf_counter() - began)})
+        finetune(learner, section, checkpoints=folder.checkpoints(STAGE), log=log, bar=bar)
 
 
 def _section(shop: Workshop) -> FinetuneSection:
@@ -193,12 +196,14 @@ def _learner(
         demonstrations = open_store(shop.folder.demos).load()
         replay.add(demonstration_fields(demonstrations, base, finetuner, discounting))
     collector = Collector(fleet, finetuner, hooks.explorer, discounting, shop.folder.recipe.seed)
-    return Learner(finetuner, collector, replay, base.normalize_observation, shop.session)
-
-
-def _resume_step(shop: Workshop) -> int | None:
-    newest = latest_checkpoint(shop.folder.checkpoints(STAGE))
-    return None if newest is None else int(load_checkpoint(newest)["collector"]["env_steps"])
+    return Learner(
+        finetuner,
+        collector,
+        replay,
+        base.normalize_observation,
+        shop.session,
+        seeds.generator(shop.folder.recipe.seed, "replay"),
+    )
 
 
 def _summary(learner: Learner, seconds: float) -> dict[str, float]:

@@ -8,10 +8,10 @@ import pytest
 import torch
 from torch import nn
 
+from outrider.core.bundle.session import Session
 from outrider.core.errors import CheckFailed, OutriderError
 from outrider.core.export.graph import (
     OPSET,
-    cpu_session,
     example_inputs,
     export_graph,
     parameter_bytes,
@@ -91,7 +91,7 @@ def test_graph_states_its_contract(policy, graph):
         "noise": ["batch", 4, A],
     }
     assert {o.name: shape(o) for o in model.graph.output} == {"action": ["batch", 3, A]}
-    assert cpu_session(graph).get_modelmeta().custom_metadata_map == METADATA
+    assert Session(graph).metadata == METADATA
 
 
 def test_graph_is_lean(graph):

@@ -5,10 +5,11 @@ import pytest
 import torch
 from steering_fakes import TASK, A, AffinePolicy, H, O
 
+from outrider.core import seeds
 from outrider.core.errors import OutriderError
 from outrider.core.host.objects import FinetuneContext
 from outrider.core.learning.collect import Collector
-from outrider.core.learning.finetune import Learner, finetune
+from outrider.core.learning.finetune import Learner, begin, finetune, restore
 from outrider.core.learning.replay import ReplayBuffer
 from outrider.core.learning.transitions import Discounting
 from outrider.core.learning.types import Hooks
@@ -83,7 +84,14 @@ def learner_of(explorer=None, space=False, seed=0):
         SerialFleet(carts, TASK), finetuner, explorer, Discounting(0.99, "within", 1, -1), seed
     )
     replay = ReplayBuffer(1000, O, H * A)
-    learner = Learner(finetuner, collector, replay, ctx.base.normalize_observation, NoState())
+    learner = Learner(
+        finetuner,
+        collector,
+        replay,
+        ctx.base.normalize_observation,
+        NoState(),
+        seeds.generator(seed, "replay"),
+    )
     return learner, carts
 
 
@@ -95,8 +103,10 @@ def run(learner, tmp_path, resume=False, stop_after=None, section=SECTION):
         if stop_after is not None and len(lines) == stop_after:
             raise KeyboardInterrupt
 
+    if not (resume and restore(learner, tmp_path)):
+        begin(learner, tmp_path)
     with Silent().bar("finetune", 1) as bar:
-        finetune(learner, section, seed=0, checkpoints=tmp_path, log=log, bar=bar, resume=resume)
+        finetune(learner, section, checkpoints=tmp_path, log=log, bar=bar)
     return lines
 
 
@@ -234,3 +244,21 @@ def test_old_checkpoints_are_pruned(tmp_path):
     learner, _ = learner_of()
     run(learner, tmp_path)
     assert len(list(tmp_path.iterdir())) == 2
+
+
+def test_a_second_run_does_not_mix_with_the_first(tmp_path):
+    first, _ = learner_of()
+    run(first, tmp_path)
+    before = sorted(p.name for p in tmp_path.iterdir())
+    second, _ = learner_of(seed=3)
+    with pytest.raises(OutriderError, match="checkpoints of an earlier run"):
+        run(second, tmp_path)
+    assert sorted(p.name for p in tmp_path.iterdir()) == before
+
+
+def test_resuming_a_finished_run_adds_nothing(tmp_path):
+    first, _ = learner_of()
+    run(first, tmp_path)
+    again, _ = learner_of()
+    assert run(again, tmp_path, resume=True) == []
+    assert again.collector.env_steps == first.collector.env_steps

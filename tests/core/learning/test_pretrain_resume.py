@@ -115,7 +115,7 @@ def test_global_generators_and_threads_are_left_alone(tmp_path):
 
 def test_old_run_is_not_overwritten(tmp_path):
     run(tmp_path, section=SECTION.model_copy(update={"steps": 3}))
-    with pytest.raises(OutriderError, match=r"already\. Continue it with --resume"):
+    with pytest.raises(OutriderError, match=r"earlier run\. Continue it with --resume"):
         run(tmp_path)
 
 

@@ -232,3 +232,11 @@ def test_a_run_asks_for_onnx_runtime_before_it_trains(tmp_path, monkeypatch, cap
     monkeypatch.setattr("outrider.core.runs.road.find_spec", lambda name: None)
     error = refusal(capsys, "run", "corridors", "--out", str(tmp_path / "x"))
     assert "outrider[cpu,sim]" in error and not (tmp_path / "x").exists()
+
+
+def test_finetuning_again_needs_a_word(finished, capsys):
+    before = results(finished)
+    assert "checkpoints of an earlier run" in refusal(capsys, "finetune", str(finished))
+    assert results(finished) == before
+    assert road(finished, "--resume") == 0
+    assert "finetune: finished before" in capsys.readouterr().err
